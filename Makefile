@@ -1,0 +1,47 @@
+# agent chat: `make chat` opens it, `make test` runs every check.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
+
+.PHONY: chat test check format bench lock clean
+
+chat: $(VENV)/.installed
+	@$(BIN)/agent chat $(ARGS)
+
+test: $(VENV)/.tested check
+	$(BIN)/python -m pytest -n 2
+
+check: $(VENV)/.tested
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+format: $(VENV)/.tested
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+# The versions that were tested are in constraints.txt; `make lock` renews them.
+lock:
+	rm -rf $(VENV)
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) install --editable '.[test]'
+	$(BIN)/python -m pip --disable-pip-version-check freeze --exclude-editable > constraints.txt
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "agent chat needs Python 3.11 or newer; name it: make PYTHON=python3.12 chat" >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/bin/python
+	@echo "installing agent chat into $(VENV) ..."
+	@$(PIP) install --constraint constraints.txt --editable .
+	@touch $@
+
+$(VENV)/.tested: pyproject.toml constraints.txt | $(VENV)/bin/python
+	@echo "installing agent chat and its test tools into $(VENV) ..."
+	@$(PIP) install --constraint constraints.txt --editable '.[test]'
+	@touch $@ $(VENV)/.installed
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,89 @@
+"""Runs one tool call: approval, a start record, the tool, a result record."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Callable
+from dataclasses import dataclass, replace
+
+from agent.events import EventStream, ToolCallFinished, ToolCallStarted, ToolOutput
+from agent.messages import ToolUseBlock
+from agent.tools.approval import Approval
+from agent.tools.base import ToolContext
+from agent.tools.limits import BoundedOutcome
+from agent.tools.registry import ToolBox, refused
+from agent.transcript.records import ToolResultRecord, ToolStartRecord
+from agent.transcript.store import Transcript
+
+
+@dataclass
+class ToolRunner:
+    """The tools of a session, and what their calls need."""
+
+    box: ToolBox
+    approval: Approval
+    transcript: Transcript
+    context: ToolContext
+    clock: Callable[[], float] = time.monotonic
+
+    async def run(self, call: ToolUseBlock, refusal: str = "") -> EventStream:
+        """Run a call and record its result; a ``refusal`` is recorded in its place.
+
+        A tool's failure is a result. Only cancellation passes through; the call then
+        has a start record and no result, if the tool had begun.
+
+        :raises TranscriptError: a record could not be saved.
+        """
+        started = self.clock()
+        yield ToolCallStarted(
+            call.id, call.name, call.input, self.box.summary(call.name, call.input)
+        )
+        outcome, seconds = BoundedOutcome(refusal, is_error=True), 0.0
+        if not refusal:
+            output: asyncio.Queue[str] = asyncio.Queue()
+            acting = asyncio.create_task(self._act(call, output))
+            try:
+                async for text in _until_done(output, acting):
+                    yield ToolOutput(call.id, text)
+                outcome, seconds = acting.result()
+            finally:
+                acting.cancel()
+                await asyncio.wait([acting])
+        file = str(outcome.output_file) if outcome.output_file else ""
+        self.transcript.append(
+            ToolResultRecord(call.id, outcome.content, outcome.is_error, seconds, file)
+        )
+        yield ToolCallFinished(
+            call.id, call.name, outcome.content, outcome.is_error, seconds, outcome.diff
+        )
+
+    async def _act(
+        self, call: ToolUseBlock, output: asyncio.Queue[str]
+    ) -> tuple[BoundedOutcome, float]:
+        """Ask, record the start, run; the seconds leave out what the person took to answer."""
+        context = replace(self.context, emit=output.put_nowait)
+        prepared = self.box.prepare(call, context)
+        if isinstance(prepared, BoundedOutcome):
+            return prepared, 0.0
+        decision = await self.approval.decide(prepared.action)
+        if not decision.allowed:
+            return refused(decision), 0.0
+        self.transcript.append(ToolStartRecord(call.id))
+        started = self.clock()
+        outcome = await self.box.run(prepared, self.transcript.output_folder)
+        return outcome, round(self.clock() - started, 3)
+
+
+async def _until_done(
+    output: asyncio.Queue[str], acting: asyncio.Task[tuple[BoundedOutcome, float]]
+) -> AsyncGenerator[str, None]:
+    """What the tool emits, until it is done and all is taken."""
+    while not (acting.done() and output.empty()):
+        getting = asyncio.create_task(output.get())
+        try:
+            await asyncio.wait([getting, acting], return_when=asyncio.FIRST_COMPLETED)
+            if getting.done():
+                yield getting.result()
+        finally:
+            getting.cancel()

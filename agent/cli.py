@@ -1,0 +1,228 @@
+"""The command line: the one place that builds the parts and joins them.
+
+Nothing heavy is imported before a command needs it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
+
+import typer
+
+from agent import __version__
+from agent.errors import AgentError, ConfigError, SessionError
+
+if TYPE_CHECKING:
+    from agent.config import Settings
+    from agent.session import Session
+
+NEWEST = "@newest"
+"""What ``--resume`` without an id stands for once the arguments are normalised."""
+
+USAGE_ERROR = 2
+INTERRUPTED = 130
+
+OutputFormat: TypeAlias = Literal["text", "json", "stream-json"]
+
+app = typer.Typer(
+    name="agent",
+    help="A terminal chat agent that keeps long conversations within the window "
+    "and every word of them on disk.",
+    no_args_is_help=True,
+    add_completion=True,
+    pretty_exceptions_enable=False,
+)
+
+
+def main() -> None:
+    """Run the command line and exit with its code."""
+    sys.argv[1:] = normalised(sys.argv[1:])
+    app()
+
+
+def normalised(arguments: list[str]) -> list[str]:
+    """The arguments with a ``--resume`` that has no id made ``--resume @newest``.
+
+    The parser knows no option with an optional value.
+    """
+    result: list[str] = []
+    for position, argument in enumerate(arguments):
+        if argument == "--":
+            return result + arguments[position:]
+        result.append(argument)
+        following = arguments[position + 1 : position + 2]
+        if argument == "--resume" and (not following or following[0].startswith("-")):
+            result.append(NEWEST)
+    return result
+
+
+def _show_version(value: bool) -> None:
+    if value:
+        typer.echo(f"agent {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
+    ] = False,
+) -> None:
+    """See the help text of ``app``."""
+
+
+@app.command()
+def chat(
+    prompt: Annotated[
+        str | None, typer.Argument(help="Sent first; the conversation then goes on.")
+    ] = None,
+    model: Annotated[str | None, typer.Option(help="The model's id.")] = None,
+    base_url: Annotated[
+        str | None, typer.Option(help="A server that speaks the Messages API.")
+    ] = None,
+    max_input_tokens: Annotated[
+        int | None,
+        typer.Option(
+            help="Input tokens before the conversation is folded. Default: 70% of the "
+            "model's window, at most 200,000."
+        ),
+    ] = None,
+    keep_recent_turns: Annotated[
+        int | None, typer.Option(help="Turns kept word for word when folding. Default: 5.")
+    ] = None,
+    resume: Annotated[
+        str | None,
+        typer.Option(
+            help="Go on with a session: an id or its beginning; none: the newest here.",
+            metavar="[ID]",
+        ),
+    ] = None,
+    continue_: Annotated[
+        bool, typer.Option("--continue", "-c", help="Go on with the newest session here.")
+    ] = False,
+    print_: Annotated[
+        bool,
+        typer.Option(
+            "--print", "-p", help="Print one answer and exit. Piped input is added to the prompt."
+        ),
+    ] = False,
+    output_format: Annotated[OutputFormat, typer.Option(help="With -p.")] = "text",
+    system_file: Annotated[
+        Path | None, typer.Option(help="A file with another system prompt.")
+    ] = None,
+    no_system: Annotated[bool, typer.Option("--no-system", help="No system prompt.")] = False,
+    approval: Annotated[
+        str | None, typer.Option(help="ask, read-only, auto-edit or yolo. Default: ask.")
+    ] = None,
+    max_requests: Annotated[
+        int | None, typer.Option(help="Requests in one turn at most. Default: 100.")
+    ] = None,
+    config: Annotated[Path | None, typer.Option(help="Another configuration file.")] = None,
+    transcripts: Annotated[
+        Path | None, typer.Option(help="The transcripts folder. Default: .transcripts")
+    ] = None,
+) -> None:
+    """Chat with a model that can use tools."""
+    flags: dict[str, object] = {
+        "model": model,
+        "base_url": base_url,
+        "max_input_tokens": max_input_tokens,
+        "keep_recent_turns": keep_recent_turns,
+        "system_file": system_file,
+        "no_system": no_system or None,
+        "approval": approval,
+        "max_requests": max_requests,
+        "transcripts": transcripts,
+    }
+    with _errors_as_one_line():
+        settings = _settings(flags, config)
+        wanted = resume or (NEWEST if continue_ else None)
+        if print_:
+            code = asyncio.run(_print_once(settings, wanted, prompt or "", output_format))
+        else:
+            code = asyncio.run(_open_repl(settings, wanted, prompt))
+    raise typer.Exit(code)
+
+
+@contextmanager
+def _errors_as_one_line() -> Iterator[None]:
+    """Turn this program's own errors into one line on stderr and an exit code."""
+    try:
+        yield
+    except (ConfigError, SessionError) as error:
+        typer.echo(f"agent: {error}", err=True)
+        raise typer.Exit(USAGE_ERROR) from error
+    except AgentError as error:
+        typer.echo(f"agent: {error}", err=True)
+        raise typer.Exit(1) from error
+    except KeyboardInterrupt as error:
+        raise typer.Exit(INTERRUPTED) from error
+
+
+def _settings(flags: dict[str, object], config: Path | None) -> Settings:
+    from agent.config import load_settings, require_endpoint
+
+    given = {name: value for name, value in flags.items() if value is not None}
+    settings = load_settings(given, os.environ, config)
+    require_endpoint(settings)
+    return settings
+
+
+async def _make_session(
+    settings: Settings, wanted: str | None, *, patient: bool
+) -> tuple[Session, tuple[str, ...]]:
+    """The session that was asked for, and warnings about a resumed one."""
+    from agent.providers.anthropic import AnthropicProvider
+    from agent.session import Session
+    from agent.tools.registry import ToolBox, default_tools
+
+    provider = AnthropicProvider(
+        api_key=settings.api_key, auth_token=settings.auth_token, base_url=settings.base_url
+    )
+    session = Session(settings, provider, ToolBox(default_tools()), Path.cwd(), patient=patient)
+    warnings: tuple[str, ...] = ()
+    if wanted is not None:
+        warnings = session.resume(None if wanted == NEWEST else wanted)
+        if settings.sources["model"] != "default" and settings.model != session.model:
+            await session.set_model(settings.model)
+    return session, warnings
+
+
+async def _print_once(
+    settings: Settings, wanted: str | None, prompt: str, output_format: OutputFormat
+) -> int:
+    from agent.ui.oneshot import run_once
+    from agent.ui.piped import joined, read_piped
+
+    session, warnings = await _make_session(settings, wanted, patient=False)
+    for warning in warnings:
+        typer.echo(f"agent: {warning}", err=True)
+    loading = asyncio.create_task(session.warm_up())
+    piped, idle = await asyncio.to_thread(read_piped, sys.stdin, required=not prompt.strip())
+    if idle:
+        typer.echo("agent: nothing came in on stdin; going on without it", err=True)
+    text = joined(prompt, piped)
+    if not text:
+        raise ConfigError("there is no prompt: give one after -p, or pipe it in")
+    await loading
+    try:
+        return await run_once(session, text, output_format, sys.stdout, sys.stderr)
+    finally:
+        await session.close()
+
+
+async def _open_repl(settings: Settings, wanted: str | None, prompt: str | None) -> int:
+    from agent.ui.repl import run_repl
+
+    session, warnings = await _make_session(settings, wanted, patient=True)
+    try:
+        return await run_repl(session, prompt, notices=warnings)
+    finally:
+        await session.close()

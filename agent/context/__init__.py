@@ -1,0 +1,1 @@
+"""Makes the conversation fit: sizes, budgets, folding, summaries, overflow."""

@@ -1,0 +1,91 @@
+"""How much may a request have? Window, output reserve and budget, in tokens (pure)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from agent.providers.base import Limits
+
+WINDOW_SHARE = 0.7
+"""The part of the window that the input may fill unless the user says otherwise."""
+
+MOST_INPUT = 200_000
+"""The largest default budget: beyond it answers get slow and dear."""
+
+UNKNOWN_WINDOW = Limits(32_000, 8_192, "a cautious guess")
+
+_KNOWN = (
+    ("claude-sonnet-5-5", Limits(1_000_000, 128_000, "the built-in table")),
+    ("claude-haiku-4-5", Limits(200_000, 64_000, "the built-in table")),
+    ("claude-", Limits(200_000, 32_000, "the built-in table")),
+)
+"""Limits by beginning of the model's id, for servers that do not tell. First match counts."""
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What a request to one model may have, in tokens.
+
+    ``tokens`` is the most input before the conversation is folded; ``window``
+    bounds input and output together; ``most_output`` is what one answer may have
+    at most; ``reserve`` is kept free for an answer in any case.
+    """
+
+    tokens: int
+    window: int
+    most_output: int
+    reserve: int
+    source: str
+
+    @property
+    def most_input(self) -> int:
+        """The most input that leaves room for an answer."""
+        return self.window - self.reserve
+
+    def max_tokens(self, size: int, *, exact: bool) -> int:
+        """How long an answer to an input of ``size`` tokens may be.
+
+        An estimated size is given a margin of 5%.
+        """
+        room = self.window - size - (0 if exact else size // 20)
+        return max(min(self.most_output, room), min(self.reserve, self.most_output))
+
+
+def known_limits(model: str) -> Limits:
+    """The limits of a model whose server does not tell them."""
+    for beginning, limits in _KNOWN:
+        if model.startswith(beginning):
+            return limits
+    return UNKNOWN_WINDOW
+
+
+def make_budget(limits: Limits, max_input_tokens: int | None, max_output_tokens: int) -> Budget:
+    """The budget for a model.
+
+    A limit that the user set beyond a guessed window is believed; beyond a window
+    that is known it is lowered to what leaves room for an answer.
+    """
+    window = limits.window
+    if max_input_tokens is not None and limits is UNKNOWN_WINDOW:
+        window = max(window, round(max_input_tokens / WINDOW_SHARE))
+    reserve = max(min(window // 10, 4_096), 1)
+    wanted = max_input_tokens or min(round(window * WINDOW_SHARE), MOST_INPUT)
+    return Budget(
+        tokens=max(min(wanted, window - reserve), 1),
+        window=window,
+        most_output=max(min(limits.max_output, max_output_tokens), 1),
+        reserve=reserve,
+        source=limits.source,
+    )
+
+
+def lower_window(budget: Budget, window: int) -> Budget:
+    """The budget after a server has shown that the window is smaller than believed.
+
+    The input keeps its share of the window where it had less than all of it.
+    """
+    if window >= budget.window:
+        return budget
+    limits = Limits(window, budget.most_output, "the server's refusal")
+    lowered = make_budget(limits, None, budget.most_output)
+    return replace(lowered, tokens=min(lowered.tokens, budget.tokens))

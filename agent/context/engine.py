@@ -1,0 +1,111 @@
+"""What the context engine works with: one session's transcript, model, budget and meter."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from agent.context.budget import Budget
+from agent.context.tokens import Meter
+from agent.context.validity import history_fault
+from agent.events import CompactionReport, ContextSize
+from agent.providers.base import Provider, Request
+from agent.transcript.records import CompactionRecord
+from agent.transcript.store import Transcript
+from agent.transcript.view import View, apply
+
+COUNT_BAND = 0.15
+"""The server is asked for a size when the estimate is within this part of the budget."""
+
+
+@dataclass
+class ContextEngine:
+    """The parts that fitting a conversation needs, and what a session has learnt.
+
+    ``counts`` turns false when the server turns out to have no token counting;
+    ``rescued_at`` and ``rescues`` bound the rescues after a refusal.
+    """
+
+    provider: Provider
+    transcript: Transcript
+    budget: Budget
+    keep_recent_turns: int
+    rescue_interval_seconds: float = 60.0
+    max_rescues: int = 5
+    meter: Meter = field(default_factory=Meter)
+    clock: Callable[[], float] = time.monotonic
+    counts: bool = True
+    rescues: int = 0
+    rescued_at: float | None = None
+    _known: tuple[View, int] | None = None
+
+    @property
+    def view(self) -> View:
+        """The conversation as it is now."""
+        return self.transcript.view
+
+    def size(self) -> ContextSize:
+        """How full the window is; asks nobody."""
+        if self._known is not None and self._known[0] is self.view:
+            return ContextSize(self._known[1], self.budget.tokens, self.budget.window, exact=True)
+        tokens = self.meter.size(self.view)
+        return ContextSize(tokens, self.budget.tokens, self.budget.window, exact=False)
+
+    async def measure(self) -> ContextSize:
+        """How full the window is; near the budget the server is asked, where it can be.
+
+        :raises ProviderError: the server was asked and failed.
+        """
+        size = self.size()
+        near = abs(size.tokens - size.budget) <= COUNT_BAND * size.budget
+        if size.exact or not (self.counts and near):
+            return size
+        counted = await self.provider.count(self.request(1))
+        if counted is None:
+            self.counts = False
+            return size
+        self.know_size(counted)
+        return self.size()
+
+    def know_size(self, tokens: int) -> None:
+        """A server has said how large the present view is."""
+        self._known = (self.view, tokens)
+
+    def request(self, max_tokens: int) -> Request:
+        """The view as a request."""
+        view = self.view
+        return Request(view.model, view.system, view.tools, view.messages, max_tokens)
+
+    def adopt(self, draft: CompactionRecord, before: int, started: float) -> CompactionReport | str:
+        """Record a compaction if it helps; else say in one line why it does not.
+
+        ``before`` is the view's size in tokens, ``started`` the clock at the start.
+        Nothing changes unless the new view is smaller and valid.
+
+        :raises TranscriptError: the record could not be saved; nothing has changed.
+        """
+        candidate = apply(self.view, draft)
+        after = self.meter.whole(candidate)
+        if after >= before:
+            return f"it would not get smaller (about {before} -> {after} tokens)"
+        if fault := history_fault(candidate.messages):
+            return f"the folded history would not be valid: {fault}"
+        record = replace(
+            draft,
+            tokens_before=before,
+            tokens_after=after,
+            seconds=round(self.clock() - started, 3),
+        )
+        self.transcript.append(record)
+        self.meter.forget()
+        return CompactionReport(
+            trigger=record.trigger,
+            method=record.method,
+            folded_turns=record.folded_turns,
+            tokens_before=record.tokens_before,
+            tokens_after=record.tokens_after,
+            seconds=record.seconds,
+            address=record.address,
+            usage=record.usage,
+        )

@@ -1,0 +1,376 @@
+"""The ladder: the steps that bring a conversation under its budget, in order.
+
+stub, summarise (or digest), fewer kept turns, clip. Each step is a transaction: it
+makes the view smaller and is recorded, or nothing has changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from agent.context import ledger, plan
+from agent.context.budget import lower_window
+from agent.context.engine import ContextEngine
+from agent.context.overflow import Overflow, classify
+from agent.context.plan import FoldPlan
+from agent.context.summary import (
+    SummaryError,
+    SummaryTooLargeError,
+    summarise,
+    summary_request,
+    summary_tokens,
+)
+from agent.context.tokens import learnt_factor
+from agent.errors import ContextTooLargeError, ProviderError
+from agent.events import (
+    CompactionFailed,
+    CompactionFinished,
+    CompactionStarted,
+    Event,
+    EventStream,
+    Notice,
+    Trigger,
+)
+from agent.messages import Usage
+from agent.transcript.facts import facts_of
+from agent.transcript.records import CompactionRecord
+from agent.transcript.view import apply
+
+TARGET = 0.5
+"""A view that stubs alone bring to this part of the budget needs no model call."""
+
+_CHARS_PER_TOKEN = 3
+
+_CUT_MARGIN = 0.9
+"""Heads and tails may be denser in tokens than the text they are taken from."""
+
+
+@dataclass(frozen=True)
+class Descent:
+    """How the ladder is to be gone down this time.
+
+    ``factor`` corrects estimates; ``window`` is a window learnt from a refusal, or 0.
+    """
+
+    trigger: Trigger
+    keep: int
+    use_model: bool
+    factor: float
+    focus: str = ""
+    window: int = 0
+
+
+async def fit(engine: ContextEngine) -> EventStream:
+    """Before a request: bring the view under the budget if it is over.
+
+    :raises ContextTooLargeError: what cannot be folded exceeds the window.
+    :raises TranscriptError: a compaction could not be saved.
+    """
+    size = await engine.measure()
+    if size.tokens <= size.budget:
+        return
+    factor = _calibrated(engine, size.tokens)
+    descent = Descent("auto", engine.keep_recent_turns, use_model=True, factor=factor)
+    async for event in _descend(engine, descent, size.tokens):
+        yield event
+
+
+async def compact(engine: ContextEngine, focus: str = "") -> EventStream:
+    """Fold every finished turn, because the user asked for it.
+
+    :raises TranscriptError: the compaction could not be saved.
+    """
+    folding = plan.plan_fold(engine.view, 0)
+    if folding is None:
+        yield Notice("nothing to fold: no turn was finished since the last compaction")
+        return
+    size = engine.size().tokens
+    yield CompactionStarted("manual", size)
+    factor = _calibrated(engine, size)
+    descent = Descent("manual", 0, use_model=True, factor=factor, focus=focus)
+    async for event in _fold(engine, descent, folding, size):
+        yield event
+
+
+async def rescue(engine: ContextEngine, overflow: Overflow, max_tokens: int) -> EventStream:
+    """After a server refused the view as too long: learn from it and make it fit.
+
+    No model is called. ``max_tokens`` is what the refused request asked for.
+
+    :raises ContextTooLargeError: what cannot be folded exceeds the window.
+    :raises TranscriptError: a compaction could not be saved.
+    """
+    real = overflow.size or engine.size().tokens
+    engine.know_size(real)
+    if overflow.kind == "bytes":
+        tokens = max(min(engine.budget.tokens, real // 2), 1)
+        engine.budget = replace(engine.budget, tokens=tokens)
+    else:
+        limit = overflow.limit or _guessed_window(engine, overflow, real, max_tokens)
+        engine.budget = lower_window(engine.budget, limit)
+    if overflow.kind == "input_plus_output" and real <= engine.budget.most_input:
+        yield Notice(
+            f"the window is {engine.budget.window} tokens: the answer's length was lowered to fit"
+        )
+        return
+    descent = Descent(
+        trigger="overflow",
+        keep=engine.keep_recent_turns,
+        use_model=False,
+        factor=_calibrated(engine, real),
+        window=0 if overflow.kind == "bytes" else engine.budget.window,
+    )
+    async for event in _descend(engine, descent, real):
+        yield event
+
+
+def _guessed_window(engine: ContextEngine, overflow: Overflow, real: int, max_tokens: int) -> int:
+    """A window for a refusal without figures: a quarter less than what was refused."""
+    refused = real + (max_tokens if overflow.kind == "input_plus_output" else 0)
+    return max(min(engine.budget.window, refused) * 3 // 4, 1)
+
+
+def _calibrated(engine: ContextEngine, real: int) -> float:
+    """The factor by which the estimate of the present view becomes its real size."""
+    return learnt_factor(engine.view.factor, engine.meter.whole(engine.view), real, 1.0)
+
+
+async def _descend(engine: ContextEngine, descent: Descent, size: int) -> EventStream:
+    yield CompactionStarted(descent.trigger, size)
+    budget = engine.budget.tokens
+    for event in _stub(engine, descent, size):
+        yield event
+    size = engine.size().tokens
+    while size > budget:
+        keep = _affordable_keep(engine, descent)
+        folding = plan.plan_fold(engine.view, keep)
+        if folding is None:
+            break
+        compactions = engine.view.compactions
+        async for event in _fold(engine, replace(descent, keep=keep), folding, size):
+            yield event
+        if engine.view.compactions == compactions:
+            break
+        size = engine.size().tokens
+        descent = replace(descent, keep=keep - 1)
+        if keep == 0:
+            break
+    if size > budget:
+        for event in _clip(engine, descent, size):
+            yield event
+    _require_room(engine)
+
+
+def _stub(engine: ContextEngine, descent: Descent, size: int) -> Iterator[Event]:
+    """Shorten old tool results, if that alone is enough."""
+    folding = plan.plan_fold(engine.view, descent.keep)
+    if folding is None:
+        return
+    started = engine.clock()
+    view = engine.view
+    draft = replace(
+        _clipping_draft(engine, descent),
+        method="stub",
+        replaced=plan.stub_results(folding.fold, engine.transcript.result_address),
+    )
+    if draft.replaced and engine.meter.whole(apply(view, draft)) <= TARGET * engine.budget.tokens:
+        yield _adopt(engine, descent, draft, size, started)
+
+
+def _affordable_keep(engine: ContextEngine, descent: Descent) -> int:
+    """How many finished turns can stay beside a summary without exceeding the budget."""
+    view = replace(engine.view, factor=descent.factor)
+    meter, budget = engine.meter, engine.budget.tokens
+    taken = meter.system(view) + meter.tools(view) + ledger.ledger_tokens(budget)
+    taken += summary_tokens(budget) // 2
+    if view.running:
+        taken += meter.messages(view, view.turns[-1].messages)
+    return plan.fitting_keep(
+        view,
+        max(descent.keep, 0),
+        max(budget - taken, 0),
+        lambda turn: meter.messages(view, turn.messages),
+    )
+
+
+async def _fold(
+    engine: ContextEngine, descent: Descent, folding: FoldPlan, size: int
+) -> EventStream:
+    """Fold turns into the summary: by the model, or by code where it cannot.
+
+    A compaction that was asked for changes nothing when the model fails, so that it
+    can be asked for again; only a history too large for the model goes to code.
+    """
+    started = engine.clock()
+    if descent.use_model:
+        try:
+            text, usage = await _ask_model(engine, descent, folding)
+        except (SummaryError, ProviderError) as error:
+            yield CompactionFailed(descent.trigger, " ".join(str(error).split()))
+            by_code = descent.trigger == "auto" or isinstance(error, SummaryTooLargeError)
+        else:
+            draft = replace(_summary_draft(engine, descent, folding, text), usage=usage)
+            event = _adopt(engine, descent, draft, size, started)
+            yield event
+            by_code = descent.trigger == "auto" and isinstance(event, CompactionFailed)
+        if not by_code:
+            return
+    draft = _digest_draft(engine, descent, folding)
+    yield _adopt(engine, descent, draft, size, started)
+
+
+async def _ask_model(
+    engine: ContextEngine, descent: Descent, folding: FoldPlan
+) -> tuple[str, Usage]:
+    view = replace(engine.view, factor=descent.factor)
+    request = summary_request(view, folding, engine.budget, descent.focus)
+    meter = engine.meter
+    size = meter.system(view) + meter.tools(view) + meter.messages(view, request.messages)
+    try:
+        summary = await summarise(engine.provider, request, engine.budget, size)
+    except ProviderError as error:
+        overflow = classify(error)
+        if overflow is not None and overflow.limit:
+            engine.budget = lower_window(engine.budget, overflow.limit)
+        raise
+    return summary.text, summary.usage
+
+
+def _summary_draft(
+    engine: ContextEngine, descent: Descent, folding: FoldPlan, body: str
+) -> CompactionRecord:
+    folded = replace(engine.view, turns=folding.fold, factor=descent.factor)
+    size = engine.meter.messages(folded, folded.messages)
+    tokens = min(ledger.ledger_tokens(engine.budget.tokens), size // 3)
+    return _folding_draft(engine, descent, folding, "summary", body, tokens)
+
+
+def _digest_draft(engine: ContextEngine, descent: Descent, folding: FoldPlan) -> CompactionRecord:
+    """A summary written by code: the last one, clipped, and a larger ledger."""
+    folded = replace(engine.view, turns=folding.fold, factor=descent.factor)
+    size = engine.meter.messages(folded, folded.messages)
+    room = summary_tokens(engine.budget.tokens)
+    body = engine.view.summary_body[: room * _CHARS_PER_TOKEN]
+    tokens = ledger.ledger_tokens(engine.budget.tokens) + room // 2
+    return _folding_draft(engine, descent, folding, "digest", body, min(tokens, size // 2))
+
+
+def _folding_draft(
+    engine: ContextEngine,
+    descent: Descent,
+    folding: FoldPlan,
+    method: str,
+    body: str,
+    ledger_room: int,
+) -> CompactionRecord:
+    past = engine.view.past + tuple(facts_of(turn.number, turn.messages) for turn in folding.fold)
+    address = engine.transcript.address
+    kept = ledger.render_ledger(past, address, round(ledger_room / descent.factor))
+    return CompactionRecord(
+        trigger=descent.trigger,
+        method=method,
+        kept_from=folding.kept_from,
+        summary="\n\n".join(part for part in (body, kept) if part),
+        body=body,
+        address=address(folding.fold[0].number, folding.fold[-1].number),
+        folded_turns=len(folding.fold),
+        factor=descent.factor,
+        window=descent.window,
+    )
+
+
+def _clip(engine: ContextEngine, descent: Descent, size: int) -> Iterator[Event]:
+    """Within the running turn: tell finished calls as text, then cut the newest results.
+
+    A step that would not shrink the view is passed over in silence; the next one
+    shrinks more.
+    """
+    for make_draft in (_tell_older_calls, _cut_newest_results, _tell_all_calls):
+        if size <= engine.budget.tokens or not engine.view.running:
+            return
+        draft = make_draft(engine, descent)
+        if draft is None:
+            continue
+        event = _adopt(engine, descent, draft, size, engine.clock())
+        if isinstance(event, CompactionFinished):
+            yield event
+        size = engine.size().tokens
+
+
+def _tell_older_calls(engine: ContextEngine, descent: Descent) -> CompactionRecord | None:
+    count = plan.call_groups(engine.view.turns[-1].messages) - 2
+    return _telling_draft(engine, descent, count) if count > 0 else None
+
+
+def _tell_all_calls(engine: ContextEngine, descent: Descent) -> CompactionRecord | None:
+    count = plan.call_groups(engine.view.turns[-1].messages)
+    return _telling_draft(engine, descent, count) if count > 0 else None
+
+
+def _telling_draft(engine: ContextEngine, descent: Descent, count: int) -> CompactionRecord:
+    turn = engine.view.turns[-1]
+    transcript = engine.transcript
+    whole = transcript.address(turn.number, turn.number)
+    chars = engine.budget.tokens * _CHARS_PER_TOKEN // 5
+    return replace(
+        _clipping_draft(engine, descent),
+        told=plan.tell(turn, count, whole, transcript.result_address, chars),
+        told_messages=count,
+        address=whole,
+    )
+
+
+def _cut_newest_results(engine: ContextEngine, descent: Descent) -> CompactionRecord | None:
+    view, meter = replace(engine.view, factor=descent.factor), engine.meter
+    newest = view.turns[-1].messages[-1]
+    if not newest.tool_results:
+        return None
+    tokens = meter.messages(view, (newest,))
+    room = max(engine.budget.tokens - (meter.whole(view) - tokens), 0)
+    length = sum(len(result.content) for result in newest.tool_results)
+    chars = round(length * min(room / tokens, 1) * _CUT_MARGIN)
+    address = engine.transcript.result_address
+    return replace(
+        _clipping_draft(engine, descent), replaced=plan.clip_results(newest, chars, address)
+    )
+
+
+def _clipping_draft(engine: ContextEngine, descent: Descent) -> CompactionRecord:
+    """A compaction that folds no turn; the summary stays as it is."""
+    view = engine.view
+    return CompactionRecord(
+        trigger=descent.trigger,
+        method="clip",
+        kept_from=view.turns[0].number,
+        summary=view.summary,
+        body=view.summary_body,
+        factor=descent.factor,
+        window=descent.window,
+    )
+
+
+def _require_room(engine: ContextEngine) -> None:
+    """See that what is left fits the window.
+
+    :raises ContextTooLargeError: it does not; the message says which part is how large.
+    """
+    size, view, meter = engine.size(), engine.view, engine.meter
+    if size.tokens <= size.window:
+        return
+    request = meter.messages(view, view.turns[-1].messages) if view.turns else 0
+    raise ContextTooLargeError(
+        f"this request does not fit the model's window of {size.window} tokens: about "
+        f"{size.tokens} are needed (system prompt {meter.system(view)}, tools "
+        f"{meter.tools(view)}, this turn {request}); shorten the message, or choose a model "
+        "with a larger window"
+    )
+
+
+def _adopt(
+    engine: ContextEngine, descent: Descent, draft: CompactionRecord, size: int, started: float
+) -> CompactionFinished | CompactionFailed:
+    outcome = engine.adopt(draft, size, started)
+    if isinstance(outcome, str):
+        return CompactionFailed(descent.trigger, outcome)
+    return CompactionFinished(outcome)

@@ -1,0 +1,318 @@
+"""One turn: make it fit, ask the model, run tools, until the model stops.
+
+The loop yields events and knows no screen. Every step is a record on disk before the
+next begins. A consumer stops a turn by cancelling the task that iterates over it:
+what was received is kept, and calls without a result are answered on the next turn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
+
+from agent.calls import ToolRunner
+from agent.context import ladder
+from agent.context.engine import ContextEngine
+from agent.context.overflow import Overflow, classify, classify_stop
+from agent.context.tokens import learnt_factor
+from agent.errors import AgentError, ProviderError
+from agent.events import (
+    CompactionFinished,
+    CompactionReport,
+    EventStream,
+    Notice,
+    RequestFinished,
+    RequestStarted,
+    RetryScheduled,
+    TextDelta,
+    ThinkingDelta,
+    TurnFinished,
+    TurnStarted,
+)
+from agent.messages import Block, TextBlock, ToolUseBlock, Usage
+from agent.providers.base import BlockPart, EndPart, Request, TextPart, ThinkingPart
+from agent.retry import Retries
+from agent.transcript.records import (
+    AssistantEndRecord,
+    BlockRecord,
+    DiscardedRecord,
+    InterruptedRecord,
+    ThinkingDroppedRecord,
+    UserRecord,
+)
+
+MOST_RESCUES_PER_REQUEST = 3
+
+_FOREIGN_THINKING = "signature in thinking block"
+
+
+@dataclass
+class Turn:
+    """What one turn works with, and what it adds up.
+
+    ``max_requests`` bounds the requests of the turn; ``retry_limit_seconds`` the
+    waiting for a busy server within one request, ``None`` for no bound.
+    """
+
+    engine: ContextEngine
+    tools: ToolRunner
+    max_requests: int
+    retry_limit_seconds: float | None
+    clock: Callable[[], float] = time.monotonic
+    usage: Usage = field(default_factory=Usage)
+    requests: int = 0
+    stop_reason: str = ""
+    compactions: list[CompactionReport] = field(default_factory=list)
+
+
+async def run_turn(turn: Turn, text: str) -> EventStream:
+    """Answer one typed user message; see :mod:`agent.events` for the order of events.
+
+    Ends with ``TurnFinished`` whatever goes wrong. Only cancellation passes through.
+    """
+    transcript = turn.engine.transcript
+    started = turn.clock()
+    number = transcript.view.last_turn + 1
+    error: AgentError | None = None
+    try:
+        transcript.append(UserRecord(number, text))
+        yield TurnStarted(number)
+        async with aclosing(_steps(turn)) as steps:
+            async for event in steps:
+                if isinstance(event, CompactionFinished):
+                    turn.compactions.append(event.report)
+                    turn.usage += event.report.usage
+                yield event
+    except AgentError as failure:
+        error = failure
+        _end_early(turn, f"it failed: {failure}")
+    except (asyncio.CancelledError, GeneratorExit):
+        _end_early(turn, "by the user")
+        raise
+    view = transcript.view
+    yield TurnFinished(
+        turn=number,
+        text=_final_text(turn, number),
+        stop_reason=turn.stop_reason,
+        usage=turn.usage,
+        context=turn.engine.size(),
+        seconds=turn.clock() - started,
+        requests=turn.requests,
+        compactions=tuple(turn.compactions),
+        error=error,
+        interrupted=view.running,
+    )
+
+
+def _end_early(turn: Turn, reason: str) -> None:
+    """Close the turn in the transcript, if the transcript can still be written."""
+    try:
+        turn.engine.transcript.append(InterruptedRecord(reason))
+    except AgentError:
+        # Writing is what failed, and that has been or will be told; on resuming,
+        # a turn without an end is closed in the same way.
+        return
+
+
+def _final_text(turn: Turn, number: int) -> str:
+    """The text of the last assistant message of the turn."""
+    view = turn.engine.view
+    messages = view.turns[-1].messages if view.turns and view.last_turn == number else ()
+    return messages[-1].text if messages and messages[-1].role == "assistant" else ""
+
+
+async def _steps(turn: Turn) -> EventStream:
+    """Requests and tool calls in turn, until the model stops."""
+    while True:
+        if turn.requests >= turn.max_requests:
+            turn.stop_reason = "max_requests"
+            raise AgentError(
+                f"stopped after {turn.requests} requests in one turn; "
+                "say how to go on, or allow more with --max-requests"
+            )
+        async with aclosing(_request(turn)) as events:
+            async for event in events:
+                yield event
+        calls = _open_calls(turn)
+        if turn.stop_reason == "pause_turn":
+            continue
+        if not calls:
+            break
+        for call in calls:
+            refusal = _why_not_run(call, turn.stop_reason)
+            async with aclosing(turn.tools.run(call, refusal)) as events:
+                async for event in events:
+                    yield event
+    if notice := _stop_notice(turn.stop_reason):
+        yield notice
+
+
+def _open_calls(turn: Turn) -> tuple[ToolUseBlock, ...]:
+    last = turn.engine.view.turns[-1].messages[-1]
+    return last.tool_uses if last.role == "assistant" else ()
+
+
+def _why_not_run(call: ToolUseBlock, stop_reason: str) -> str:
+    if call.defect:
+        return f"Not run: {call.defect}. Send the call again, whole."
+    if stop_reason != "tool_use":
+        return f"Not run: the message with this call ended early ({stop_reason}). Send it again."
+    return ""
+
+
+def _stop_notice(stop_reason: str) -> Notice | None:
+    match stop_reason:
+        case "end_turn" | "stop_sequence" | "tool_use":
+            return None
+        case "max_tokens":
+            return Notice("the answer was cut at its length limit; ask to go on", "warning")
+        case "refusal":
+            return Notice("the model declined to answer this", "warning")
+        case _:
+            return Notice(f"the answer ended unusually ({stop_reason or 'no reason'})", "warning")
+
+
+async def _request(turn: Turn) -> EventStream:
+    """Get one whole assistant message: fit, send, and send again where that helps."""
+    engine = turn.engine
+    retries = Retries(turn.retry_limit_seconds)
+    rescues = 0
+    thinking_dropped = False
+    while True:
+        async with aclosing(ladder.fit(engine)) as events:
+            async for event in events:
+                yield event
+        size = engine.size()
+        max_tokens = engine.budget.max_tokens(size.tokens, exact=size.exact)
+        turn.requests += 1
+        yield RequestStarted(turn.requests, size)
+        try:
+            async with aclosing(_receive(turn, engine.request(max_tokens))) as events:
+                async for event in events:
+                    yield event
+            overflow = classify_stop(turn.stop_reason)
+            if overflow is None:
+                return
+            failure: ProviderError = ProviderError("the model's window is full")
+        except ProviderError as error:
+            overflow, failure = classify(error), error
+        if overflow is not None:
+            rescues += 1
+            async with aclosing(_rescue(turn, overflow, failure, max_tokens, rescues)) as events:
+                async for event in events:
+                    yield event
+        elif _FOREIGN_THINKING in str(failure) and not thinking_dropped:
+            thinking_dropped = True
+            engine.transcript.append(ThinkingDroppedRecord(str(failure)))
+        else:
+            wait = retries.wait(failure)
+            if wait is None:
+                raise failure
+            _discard_partial(turn, str(failure))
+            yield RetryScheduled(str(failure), wait, retries.attempt)
+            await asyncio.sleep(wait)
+
+
+async def _rescue(
+    turn: Turn, overflow: Overflow, failure: ProviderError, max_tokens: int, attempt: int
+) -> EventStream:
+    """Make a refused request fit.
+
+    The tries for one request count as one rescue; rescues are bounded per session
+    and apart in time.
+
+    :raises AgentError: there was a rescue too recently, or there were too many.
+    """
+    engine = turn.engine
+    if attempt == 1:
+        _allow_rescue(engine, failure)
+    elif attempt > MOST_RESCUES_PER_REQUEST:
+        raise AgentError(
+            f"the server still finds the conversation too long after {attempt - 1} attempts to "
+            f"shorten it ({failure}); everything is kept: /compact, or set --max-input-tokens lower"
+        )
+    _discard_partial(turn, str(failure))
+    async with aclosing(ladder.rescue(engine, overflow, max_tokens)) as events:
+        async for event in events:
+            yield event
+
+
+def _allow_rescue(engine: ContextEngine, failure: ProviderError) -> None:
+    now = engine.clock()
+    too_soon = (
+        engine.rescued_at is not None and now - engine.rescued_at < engine.rescue_interval_seconds
+    )
+    if too_soon or engine.rescues >= engine.max_rescues:
+        why = "twice within a short time" if too_soon else f"more than {engine.max_rescues} times"
+        raise AgentError(
+            f"the server found the conversation too long {why} ({failure}); everything is kept: "
+            "/compact, or set --max-input-tokens lower"
+        )
+    engine.rescues += 1
+    engine.rescued_at = now
+
+
+def _discard_partial(turn: Turn, reason: str) -> None:
+    """Leave an unfinished message out of the view; the transcript keeps it."""
+    if turn.engine.view.pending:
+        turn.engine.transcript.append(DiscardedRecord(reason))
+
+
+async def _receive(turn: Turn, request: Request) -> EventStream:
+    """Receive one message; each finished block is a record at once.
+
+    However it ends, text that was received is in the transcript.
+    """
+    engine = turn.engine
+    transcript = engine.transcript
+    partial: list[str] = []
+    try:
+        async with aclosing(engine.provider.stream(request)) as parts:
+            async for part in parts:
+                match part:
+                    case TextPart(text):
+                        partial.append(text)
+                        yield TextDelta(text)
+                    case ThinkingPart(text):
+                        yield ThinkingDelta(text)
+                    case BlockPart(block):
+                        partial.clear()
+                        transcript.append(BlockRecord(_with_own_id(turn, block)))
+                    case EndPart():
+                        _end_message(turn, part)
+                        yield RequestFinished(part.stop_reason, part.usage)
+    finally:
+        if partial:
+            transcript.append(BlockRecord(TextBlock("".join(partial))))
+
+
+def _end_message(turn: Turn, end: EndPart) -> None:
+    engine = turn.engine
+    turn.stop_reason = end.stop_reason
+    turn.usage += end.usage
+    if classify_stop(end.stop_reason) is not None:
+        # The message stays pending: it is discarded, and the request sent again.
+        return
+    view = engine.view
+    estimated = engine.meter.whole(view)
+    factor = learnt_factor(view.factor, estimated, end.usage.prompt_tokens, 0.3)
+    engine.transcript.append(AssistantEndRecord(end.stop_reason, view.model, end.usage, factor))
+
+
+def _with_own_id(turn: Turn, block: Block) -> Block:
+    """The block, with another id where a server gave a call none or one that was used."""
+    if not isinstance(block, ToolUseBlock):
+        return block
+    view = turn.engine.view
+    pending = (use for use in view.pending if isinstance(use, ToolUseBlock))
+    used = {use.id for message in view.messages for use in message.tool_uses}
+    used.update(use.id for use in pending)
+    if block.id and block.id not in used:
+        return block
+    number = len(used) + 1
+    while f"toolu_{number:04d}" in used:
+        number += 1
+    return replace(block, id=f"toolu_{number:04d}")

@@ -1,0 +1,233 @@
+"""The Messages API through the ``anthropic`` SDK. The only module that imports it.
+
+The SDK takes seconds to import, so that happens in a thread, when it is first needed
+or when :meth:`AnthropicProvider.warm_up` is called. Its retries are off: waiting is
+the loop's business, where it can be seen and stopped. Redirects are off, so that the
+conversation and the key go to no other host.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from agent.errors import AuthenticationError, ProviderBusyError, ProviderError, StreamBrokenError
+from agent.providers.assembly import Assembly
+from agent.providers.base import EndPart, Limits, Part, Request
+from agent.wire import compact_json, message_to_wire, tool_to_wire
+
+if TYPE_CHECKING:
+    import anthropic
+
+DEFAULT_BASE_URL = "https://api.anthropic.com"
+
+NO_BYTES_SECONDS = 60.0
+"""How long a server may send nothing at all, pings included."""
+
+NO_CONTENT_SECONDS = 300.0
+"""How long a server may send pings alone."""
+
+CONNECT_SECONDS = 15.0
+
+_BUSY_STATUSES = frozenset({408, 409, 425, 429})
+_BUSY_TYPES = frozenset({"overloaded_error", "rate_limit_error", "api_error", "timeout_error"})
+_MISSING_STATUSES = frozenset({404, 405, 501})
+
+_CACHED: Mapping[str, object] = {"type": "ephemeral"}
+
+
+class AnthropicProvider:
+    """One endpoint that speaks the Messages API. Implements :class:`.base.Provider`."""
+
+    def __init__(
+        self, *, api_key: str | None, auth_token: str | None, base_url: str | None
+    ) -> None:
+        self._api_key = api_key
+        self._auth_token = auth_token
+        self._base_url = base_url or DEFAULT_BASE_URL
+        self._client: anthropic.AsyncAnthropic | None = None
+        self._connecting = asyncio.Lock()
+        self._adaptive_thinking: set[str] = set()
+
+    async def warm_up(self) -> None:
+        """Import the SDK and make the client, without blocking the event loop."""
+        await self._connected()
+
+    async def stream(self, request: Request) -> AsyncGenerator[Part, None]:
+        """See :meth:`.base.Provider.stream`."""
+        client = await self._connected()
+        assembly = Assembly()
+        try:
+            events = await client.messages.create(
+                **self._prompt(request), max_tokens=request.max_tokens, stream=True
+            )
+            async with events:
+                async for event in _watched(events):
+                    for part in assembly.feed(event.model_dump(exclude_unset=True)):
+                        yield part
+                        if isinstance(part, EndPart):
+                            return
+        except Exception as error:
+            # The SDK lets raw transport errors, and whatever a malformed stream provokes
+            # (assertions, index and decoding errors), through; all become our own.
+            raise _translated(error) from error
+        raise StreamBrokenError("the answer ended before the server said it was complete")
+
+    async def count(self, request: Request) -> int | None:
+        """See :meth:`.base.Provider.count`."""
+        client = await self._connected()
+        try:
+            counted = await client.messages.count_tokens(**self._prompt(request))
+        except Exception as error:
+            # As in stream(): nothing but ProviderError leaves this module.
+            translated = _translated(error)
+            if translated.status in _MISSING_STATUSES:
+                return None
+            raise translated from error
+        return counted.input_tokens
+
+    async def limits(self, model: str) -> Limits | None:
+        """See :meth:`.base.Provider.limits`."""
+        client = await self._connected()
+        try:
+            info = await client.models.retrieve(model)
+        except Exception as error:
+            # As in stream(): nothing but ProviderError leaves this module.
+            translated = _translated(error)
+            if translated.status is not None and translated.status < 500:
+                return None
+            raise translated from error
+        data = info.model_dump()
+        if _nested(data, "capabilities", "thinking", "types", "adaptive", "supported") is True:
+            self._adaptive_thinking.add(model)
+        window, output = data.get("max_input_tokens"), data.get("max_tokens")
+        if not isinstance(window, int) or window <= 0:
+            return None
+        most = output if isinstance(output, int) and output > 0 else window
+        return Limits(window, most, "the server")
+
+    async def close(self) -> None:
+        """See :meth:`.base.Provider.close`."""
+        if self._client is not None:
+            await self._client.close()
+            self._client = None
+
+    async def _connected(self) -> anthropic.AsyncAnthropic:
+        async with self._connecting:
+            if self._client is None:
+                sdk = await asyncio.to_thread(importlib.import_module, "anthropic")
+                timeout = sdk.Timeout(NO_BYTES_SECONDS, connect=CONNECT_SECONDS)
+                no_key = self._api_key is None and self._auth_token is None
+                self._client = sdk.AsyncAnthropic(
+                    # The SDK wants some key even for a server that asks for none.
+                    api_key="none" if no_key else self._api_key,
+                    auth_token=self._auth_token,
+                    base_url=self._base_url,
+                    max_retries=0,
+                    timeout=timeout,
+                    http_client=sdk.DefaultAsyncHttpxClient(
+                        follow_redirects=False, timeout=timeout
+                    ),
+                )
+            return self._client
+
+    def _prompt(self, request: Request) -> dict[str, Any]:
+        """The parts of a request that make up its prompt.
+
+        The end of the system prompt and the end of the messages are marked for the
+        prompt cache: the first outlives compactions, the second is found again by
+        the next request.
+        """
+        prompt: dict[str, Any] = {
+            "model": request.model,
+            "messages": _marked([message_to_wire(message) for message in request.messages]),
+        }
+        if request.system:
+            block = {"type": "text", "text": request.system, "cache_control": dict(_CACHED)}
+            prompt["system"] = [block]
+        if request.tools:
+            prompt["tools"] = [tool_to_wire(tool) for tool in request.tools]
+        if request.model in self._adaptive_thinking:
+            # Without it a user sees nothing of what the model does between tool calls.
+            prompt["thinking"] = {"type": "adaptive", "display": "summarized"}
+        return prompt
+
+
+def _marked(messages: list[dict[str, object]]) -> list[dict[str, object]]:
+    content = messages[-1]["content"]
+    if isinstance(content, list) and content:
+        messages[-1]["content"] = [*content[:-1], {**content[-1], "cache_control": dict(_CACHED)}]
+    return messages
+
+
+async def _watched(events: anthropic.AsyncStream[Any]) -> AsyncIterator[Any]:
+    """The events, given up when there is none for too long: pings are not among them."""
+    iterator = aiter(events)
+    while True:
+        try:
+            async with asyncio.timeout(NO_CONTENT_SECONDS):
+                event = await anext(iterator)
+        except StopAsyncIteration:
+            return
+        except TimeoutError as error:
+            raise StreamBrokenError(
+                f"the server sent no content for {NO_CONTENT_SECONDS:.0f} s"
+            ) from error
+        yield event
+
+
+def _translated(error: Exception) -> ProviderError:
+    """An exception of the SDK or of its transport as one of ours."""
+    sdk = importlib.import_module("anthropic")
+    if isinstance(error, ProviderError):
+        return error
+    if isinstance(error, sdk.APIStatusError):
+        return _status_error(error)
+    if isinstance(error, sdk.APIConnectionError):
+        cause = error.__cause__ or error
+        return ProviderBusyError(f"cannot reach the server: {_words(cause) or _words(error)}")
+    if type(error).__module__.startswith(("httpx", "httpcore")):
+        return StreamBrokenError(f"the connection failed: {_words(error)}")
+    return StreamBrokenError(f"the server's answer cannot be read: {_words(error)}")
+
+
+def _status_error(error: anthropic.APIStatusError) -> ProviderError:
+    body = error.body if isinstance(error.body, str) else compact_json(error.body or {})
+    if not error.body:
+        body = error.message
+    status = error.status_code
+    kind = _nested(error.body, "error", "type")
+    reason = _nested(error.body, "error", "message") or _nested(error.body, "message")
+    text = " ".join(str(reason or error.message).split())[:500]
+    message = f"the server answered {status}: {text}" if status != 200 else f"the server: {text}"
+    if status in (401, 403):
+        return AuthenticationError(message, status=status, body=body)
+    if status in _BUSY_STATUSES or status >= 500 or kind in _BUSY_TYPES:
+        wait = _retry_after(error.response.headers)
+        return ProviderBusyError(message, status=status, body=body, retry_after=wait)
+    return ProviderError(message, status=status, body=body)
+
+
+def _retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds, from ``retry-after-ms`` or ``retry-after``; a date counts as none."""
+    for name, scale in (("retry-after-ms", 1_000.0), ("retry-after", 1.0)):
+        try:
+            return max(float(headers[name]) / scale, 0.0)
+        except (KeyError, ValueError):
+            # Absent, or a date: the loop's own waiting time is used.
+            continue
+    return None
+
+
+def _nested(value: object, *path: str) -> object:
+    for key in path:
+        if not isinstance(value, dict):
+            return None
+        value = value.get(key)
+    return value
+
+
+def _words(error: BaseException) -> str:
+    return " ".join(str(error).split()) or type(error).__name__

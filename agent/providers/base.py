@@ -1,0 +1,92 @@
+"""The one thing the loop and the context engine know of a model: this protocol."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+from agent.messages import Block, Message, ToolSpec, Usage
+
+
+@dataclass(frozen=True)
+class Request:
+    """One request: the view and the most tokens the answer may have."""
+
+    model: str
+    system: str
+    tools: tuple[ToolSpec, ...]
+    messages: tuple[Message, ...]
+    max_tokens: int
+
+
+@dataclass(frozen=True)
+class Limits:
+    """A model's limits in tokens, and where the figures come from."""
+
+    window: int
+    max_output: int
+    source: str
+
+
+@dataclass(frozen=True)
+class TextPart:
+    """A piece of text of the block being received."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class ThinkingPart:
+    """A piece of reasoning of the block being received."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class BlockPart:
+    """A block is complete."""
+
+    block: Block
+
+
+@dataclass(frozen=True)
+class EndPart:
+    """The server said that the message is complete. Always the last part."""
+
+    stop_reason: str
+    usage: Usage
+
+
+Part: TypeAlias = TextPart | ThinkingPart | BlockPart | EndPart
+
+
+class Provider(Protocol):
+    """A model behind some wire.
+
+    Every method raises :class:`agent.errors.ProviderError` or one of its
+    subclasses, and nothing else, when the server refuses or fails.
+    """
+
+    def stream(self, request: Request) -> AsyncGenerator[Part, None]:
+        """Send a request and yield the answer as it comes.
+
+        The iterator ends after :class:`EndPart`; an answer that ends without it
+        raises :class:`agent.errors.StreamBrokenError`. Closing it cancels the request.
+        """
+        ...
+
+    async def count(self, request: Request) -> int | None:
+        """The request's prompt in tokens as the server counts it.
+
+        ``None`` when the server has no such service.
+        """
+        ...
+
+    async def limits(self, model: str) -> Limits | None:
+        """The model's limits as the server states them; ``None`` when it does not."""
+        ...
+
+    async def close(self) -> None:
+        """Release connections. The provider is not used afterwards."""
+        ...

@@ -1,0 +1,156 @@
+"""Keeping a tool's output small enough for the model, and whole on disk."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent.messages import scrub
+from agent.tools.base import ToolContext, ToolOutcome
+from agent.tools.paths import shown_path
+
+_MIN_ROOM = 20
+_MAX_NAME = 80
+_FOLDER_FLAGS = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+@dataclass(frozen=True)
+class BoundedOutcome:
+    """A tool's result as the model is given it.
+
+    ``output_file`` holds the whole output when ``content`` is only a part of it.
+    """
+
+    content: str
+    is_error: bool = False
+    diff: str = ""
+    output_file: Path | None = None
+
+
+def cap(text: str, max_chars: int, note: str) -> str:
+    """The text in at most ``max_chars`` characters: its head and its tail, about 60 to 40.
+
+    A marker in between says how much is left out, which lines, and ``note``: how
+    to get at it. Cuts fall between lines where that costs less than half a part.
+    Where there is no room for a useful marker, the head alone is kept.
+    """
+    if len(text) <= max_chars:
+        return text
+    for said in (note, ""):
+        # No marker is longer than the one for the whole text.
+        room = max_chars - len(_marker(text, 0, len(text), said)) - len("\n\n")
+        if room >= _MIN_ROOM:
+            head_end = _line_end(text, room * 6 // 10)
+            tail_start = _line_start(text, len(text) - (room - room * 6 // 10))
+            head = text[:head_end].removesuffix("\n")
+            return f"{head}\n{_marker(text, head_end, tail_start, said)}\n{text[tail_start:]}"
+    return text[: max(0, max_chars)]
+
+
+def _marker(text: str, start: int, end: int, note: str) -> str:
+    """The line that stands for ``text[start:end]``; no longer for a smaller part."""
+    total = text.count("\n") + (not text.endswith("\n"))
+    first = text.count("\n", 0, start) + 1
+    last = text.count("\n", 0, end - 1) + 1
+    lines = f"lines {first:,}-{last:,} of {total:,}"
+    if start == 0 and end == len(text):
+        lines = f"lines {total:,}-{total:,} of {total:,}"
+    said = f"; {note}" if note else ""
+    return f"[... {end - start:,} of {len(text):,} characters left out, {lines}{said} ...]"
+
+
+def _line_end(text: str, limit: int) -> int:
+    """The end of the last whole line within ``limit`` characters, or ``limit``."""
+    end = text.rfind("\n", 0, limit) + 1
+    return end if end * 2 >= limit else limit
+
+
+def _line_start(text: str, limit: int) -> int:
+    """The start of the first whole line from ``limit`` on, or ``limit``."""
+    start = text.find("\n", limit - 1) + 1
+    return start if start > 0 and (start - limit) * 2 <= len(text) - limit else limit
+
+
+def save_output(folder: Path, name: str, text: str) -> Path:
+    """Write a text to a new file in ``folder`` and return its path.
+
+    The file is ``0600`` and named ``NNNN-<name>``, the name made safe and the
+    number the next free one. ``folder``, and the folder above it, are made
+    ``0700`` when missing and refused when they are symbolic links.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    safe = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip(".-")[-_MAX_NAME:] or "output"
+    above = _private_folder(str(folder.parent), None)
+    try:
+        descriptor = _private_folder(folder.name, above)
+    finally:
+        os.close(above)
+    try:
+        file_name = _write_new(descriptor, safe, scrub(text).encode("utf-8"))
+    finally:
+        os.close(descriptor)
+    return folder / file_name
+
+
+def _private_folder(name: str, parent: int | None) -> int:
+    """A descriptor of a folder, made ``0700`` when missing, refused when it is a link."""
+    try:
+        return os.open(name, _FOLDER_FLAGS, dir_fd=parent)
+    except FileNotFoundError:
+        os.mkdir(name, 0o700, dir_fd=parent)
+        return os.open(name, _FOLDER_FLAGS, dir_fd=parent)
+
+
+def _write_new(folder: int, name: str, data: bytes) -> str:
+    """Write a new numbered file in a folder; its name."""
+    numbers = (re.match(r"\d{4,}(?=-)", entry) for entry in os.listdir(folder))
+    number = max((int(found[0]) for found in numbers if found), default=0)
+    while True:
+        number += 1
+        file_name = f"{number:04d}-{name}"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        try:
+            descriptor = os.open(file_name, flags, 0o600, dir_fd=folder)
+        except FileExistsError:
+            continue
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(data)
+        except OSError:
+            # Half an output must not pass for a whole one.
+            os.unlink(file_name, dir_fd=folder)
+            raise
+        return file_name
+
+
+def bounded(
+    outcome: ToolOutcome, context: ToolContext, tool_name: str, folder: Path
+) -> BoundedOutcome:
+    """What the model is given of an outcome: never more than ``context.max_chars``.
+
+    What is too long is written whole to a file in ``folder``, the session's own,
+    and its address stands in the marker. An outcome that the tool has bounded
+    itself is on disk already and is not saved again. A failure to save is told
+    in the marker, not raised: the rest of the result is still worth having.
+    """
+    content = scrub(outcome.content)
+    file: Path | None = None
+    note = ""
+    if len(content) > context.max_chars and not outcome.capped:
+        try:
+            file = save_output(folder, f"{tool_name}.txt", content)
+        except OSError as error:
+            note = f"the whole output could not be saved: {error.strerror or error}"
+        else:
+            shown = shown_path(file.resolve(), context.cwd.resolve())
+            note = f'the whole output: read_file(path="{shown}", offset=1)'
+    return BoundedOutcome(
+        content=cap(content, context.max_chars, note),
+        is_error=outcome.is_error,
+        diff=scrub(outcome.diff),
+        output_file=file,
+    )

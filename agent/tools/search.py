@@ -1,0 +1,107 @@
+"""What a search for a pattern is, and how its matches are shown."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from pathspec import GitIgnoreSpec
+
+from agent.messages import scrub
+from agent.tools.paths import Target, shown_path
+
+MAX_MATCHES = 200
+LINE_CHARS = 240
+_BRACES = re.compile(r"\{([^{}]*,[^{}]*)\}")
+_MAX_GLOBS = 64
+
+
+@dataclass(frozen=True)
+class Query:
+    """A search. ``target`` is a file or a folder, ``cwd`` resolved.
+
+    ``wanted`` tells by its path relative to the target whether a file is searched.
+    """
+
+    pattern: str
+    target: Target
+    cwd: Path
+    wanted: Callable[[str], bool]
+    ignore_case: bool
+
+
+@dataclass(frozen=True)
+class Match:
+    """A line that matches. ``text`` is the line; ``start`` to ``end`` of it match first."""
+
+    path: Path
+    line: int
+    text: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Found:
+    """A search's result: at most ``MAX_MATCHES`` matches.
+
+    ``more`` tells that there are others, ``timed_out`` that not all was searched.
+    """
+
+    matches: tuple[Match, ...]
+    more: bool = False
+    timed_out: bool = False
+
+    def shown(self, cwd: Path) -> str:
+        """The matches as ``path:line: text``, and a note when that is not all."""
+        lines = [
+            f"{shown_path(match.path, cwd)}:{match.line}: "
+            f"{clip(match.text, match.start, match.end)}"
+            for match in self.matches
+        ] or ["No matches."]
+        if self.more:
+            lines.append(
+                f"[the first {len(self.matches)} matches; there are more: narrow pattern, "
+                "path or glob]"
+            )
+        if self.timed_out:
+            lines.append("[stopped by the time limit before all was searched: narrow path or glob]")
+        return "\n".join(lines)
+
+
+def clip(line: str, start: int, end: int) -> str:
+    """A line on which ``start`` to ``end`` match, in at most ``LINE_CHARS`` characters."""
+    line = scrub(line.rstrip("\r\n"))
+    if len(line) <= LINE_CHARS:
+        return line
+    room = LINE_CHARS - 2
+    lead = max(0, room - (end - start)) // 2
+    first = max(0, min(start - lead, len(line) - room))
+    before, after = "…" * (first > 0), "…" * (first + room < len(line))
+    return f"{before}{line[first : first + room]}{after}"
+
+
+def glob_filter(glob: str | None) -> Callable[[str], bool]:
+    """Whether a relative path fits a glob such as ``*.py``, ``src/**/*.{ts,tsx}`` or ``!*.min.js``.
+
+    A glob without a slash fits a name in any folder.
+    """
+    if not glob:
+        return lambda _: True
+    wanted = not glob.startswith("!")
+    globs = islice(expand_braces(glob.removeprefix("!").removeprefix("./")), _MAX_GLOBS)
+    spec = GitIgnoreSpec.from_lines(list(globs))
+    return lambda path: spec.match_file(path) is wanted
+
+
+def expand_braces(glob: str) -> Iterator[str]:
+    """The globs that ``{a,b}`` stands for, as a shell expands it."""
+    found = _BRACES.search(glob)
+    if not found:
+        yield glob
+        return
+    for choice in found[1].split(","):
+        yield from expand_braces(glob[: found.start()] + choice + glob[found.end() :])

@@ -1,0 +1,1 @@
+"""The transcript: records on disk, the view derived from them, the readable companion."""

@@ -1,0 +1,155 @@
+"""The append-only log of one session: append, sync, lock, recover.
+
+A record counts as saved once :meth:`Log.append` has returned: it is written in one
+piece and synced. One process at a time may append; reading needs no lock.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent.errors import SessionError, TranscriptError
+from agent.transcript.files import open_private, sync_folder, write_all
+from agent.transcript.records import BadLineError, Entry, Record, decode, encode
+
+
+@dataclass(frozen=True)
+class Recovered:
+    """What a log holds: its entries, and how many lines had to be skipped.
+
+    ``torn`` is true when the last line has no newline: a write was cut short.
+    """
+
+    entries: tuple[Entry, ...]
+    skipped: int
+    torn: bool
+
+
+def read_log(path: Path) -> Recovered:
+    """Read every whole record; damaged lines are skipped and counted, never fatal.
+
+    :raises SessionError: the file cannot be read at all.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise SessionError(f"cannot read the transcript {path}: {error.strerror}") from error
+    entries: list[Entry] = []
+    skipped = 0
+    last = 0
+    for line in _lines(data):
+        try:
+            entry = decode(line)
+        except BadLineError:
+            skipped += 1
+            continue
+        if entry.seq <= last:
+            skipped += 1
+            continue
+        last = entry.seq
+        entries.append(entry)
+    return Recovered(tuple(entries), skipped, bool(data) and not data.endswith(b"\n"))
+
+
+def _lines(data: bytes) -> Iterator[bytes]:
+    """The non-empty lines. Only the newline byte ends one, never U+2028 and its like."""
+    return (line for line in data.split(b"\n") if line)
+
+
+class Log:
+    """The writer of one log file. Made by :meth:`create` or :meth:`open`."""
+
+    def __init__(self, path: Path, descriptor: int, seq: int, clock: Callable[[], float]) -> None:
+        self.path = path
+        self._descriptor = descriptor
+        self._seq = seq
+        self._clock = clock
+
+    @classmethod
+    def create(cls, path: Path, clock: Callable[[], float] = time.time) -> Log:
+        """Start a new log. Its name is durable when this returns.
+
+        :raises TranscriptError: the file exists already or cannot be made.
+        """
+        try:
+            descriptor = open_private(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL)
+            sync_folder(path.parent)
+        except OSError as error:
+            raise TranscriptError(f"cannot make the transcript {path}: {error.strerror}") from error
+        _lock(descriptor, path)
+        return cls(path, descriptor, 0, clock)
+
+    @classmethod
+    def open(cls, path: Path, clock: Callable[[], float] = time.time) -> tuple[Log, Recovered]:
+        """Go on with an existing log: lock it, read it, close a torn last line.
+
+        :raises SessionError: it cannot be read, or another process writes to it.
+        :raises TranscriptError: it cannot be written.
+        """
+        try:
+            descriptor = open_private(path, os.O_WRONLY | os.O_APPEND)
+        except OSError as error:
+            raise SessionError(f"cannot open the transcript {path}: {error.strerror}") from error
+        try:
+            _lock(descriptor, path)
+            recovered = read_log(path)
+            log = cls(
+                path, descriptor, recovered.entries[-1].seq if recovered.entries else 0, clock
+            )
+            if recovered.torn:
+                log._write(b"\n")
+        except BaseException:
+            os.close(descriptor)
+            raise
+        return log, recovered
+
+    def append(self, record: Record) -> Entry:
+        """Write one record and sync it.
+
+        :raises TranscriptError: it is not saved. A later append starts a new line,
+            so a half-written one costs nothing but itself.
+        """
+        # The number is used up even when writing fails: the bytes may still be on disk.
+        self._seq += 1
+        entry = Entry(self._seq, round(self._clock(), 3), record)
+        self._write(encode(entry))
+        return entry
+
+    def _write(self, data: bytes) -> None:
+        try:
+            write_all(self._descriptor, data)
+            os.fsync(self._descriptor)
+        except OSError as error:
+            self._close_torn_line()
+            raise TranscriptError(
+                f"cannot write the transcript {self.path}: {error.strerror}; "
+                "free some space or check the disk, then send again"
+            ) from error
+
+    def _close_torn_line(self) -> None:
+        """End a half-written line, so that the next record is not lost with it."""
+        try:
+            write_all(self._descriptor, b"\n")
+        except OSError:
+            # The disk is as full as it was; an empty or torn line is skipped on reading,
+            # and the failed append itself has been reported.
+            return
+
+    def close(self) -> None:
+        """Release the lock. Every append is on disk already."""
+        os.close(self._descriptor)
+
+
+def _lock(descriptor: int, path: Path) -> None:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise SessionError(
+            f"the session {path.stem} is open in another process; "
+            "close it there, or start a new session"
+        ) from error

@@ -1,0 +1,179 @@
+"""One session's transcript: the log, the view derived from it, the readable companion.
+
+:meth:`Transcript.append` is the only way in which a conversation changes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from agent.errors import TranscriptError
+from agent.transcript.files import open_private, private_folder, replace_private, write_all
+from agent.transcript.log import Log, Recovered
+from agent.transcript.readable import Renderer, Span
+from agent.transcript.records import Entry, Record, SessionRecord
+from agent.transcript.view import View, apply
+
+LATEST = "latest.txt"
+
+
+class Transcript:
+    """A session on disk and in memory. Made by :meth:`start` or :meth:`open`.
+
+    The session record of a new session is written with the first record after it,
+    so that a session in which nothing was said leaves no file.
+    """
+
+    def __init__(self, folder: Path, session_id: str, label: str) -> None:
+        self.folder = folder
+        self.session_id = session_id
+        self.label = label
+        self.view = View()
+        self._warnings: list[str] = []
+        self._log: Log | None = None
+        self._waiting: SessionRecord | None = None
+        self._renderer = Renderer()
+        self._readable: int | None = None
+
+    @classmethod
+    def start(cls, folder: Path, label: str, record: SessionRecord) -> Transcript:
+        """A new session. Nothing is on disk before its first record.
+
+        ``label`` is the folder's name as the model is told it.
+        """
+        transcript = cls(folder, record.id, label)
+        transcript._waiting = record
+        transcript.view = apply(View(), record)
+        return transcript
+
+    @classmethod
+    def open(cls, folder: Path, session_id: str, label: str) -> Transcript:
+        """Go on with a session on disk; its view is the one that was live when it stopped.
+
+        :raises SessionError: it cannot be read, or is open in another process.
+        :raises TranscriptError: it cannot be written.
+        """
+        transcript = cls(private_folder(folder), session_id, label)
+        transcript._log, recovered = Log.open(folder / f"{session_id}.jsonl")
+        transcript._replay(recovered)
+        return transcript
+
+    @property
+    def log_path(self) -> Path:
+        """The append-only log."""
+        return self.folder / f"{self.session_id}.jsonl"
+
+    @property
+    def readable_path(self) -> Path:
+        """The readable companion."""
+        return self.folder / f"{self.session_id}.md"
+
+    @property
+    def output_folder(self) -> Path:
+        """The folder of full tool outputs."""
+        return self.folder / self.session_id
+
+    @property
+    def saved(self) -> bool:
+        """Whether anything of this session is on disk."""
+        return self._log is not None
+
+    def append(self, record: Record) -> None:
+        """Save one record (synced), then let the view and the companion follow.
+
+        :raises TranscriptError: it is not saved; the view has not changed.
+        """
+        log = self._log or self._create()
+        entry = log.append(record)
+        self.view = apply(self.view, record)
+        self._follow(self._renderer.feed(entry))
+
+    def address(self, first_turn: int, last_turn: int) -> str:
+        """Where turns stand: ``.transcripts/<id>.md:120-188, turns 3-7``; empty if unknown."""
+        first, last = self._renderer.turn_span(first_turn), self._renderer.turn_span(last_turn)
+        if first is None or last is None:
+            return ""
+        turns = (
+            f"turn {first_turn}" if first_turn == last_turn else f"turns {first_turn}-{last_turn}"
+        )
+        return f"{self._lines(Span(first.first, last.last))}, {turns}"
+
+    def result_address(self, tool_use_id: str) -> str:
+        """Where a tool result stands: ``.transcripts/<id>.md:120-188``; empty if unknown."""
+        span = self._renderer.result_span(tool_use_id)
+        return self._lines(span) if span else ""
+
+    def take_warnings(self) -> list[str]:
+        """What was found damaged or could not be written since the last call, a line each."""
+        warnings, self._warnings = self._warnings, []
+        return warnings
+
+    def close(self) -> None:
+        """Release the files. Everything appended is on disk already."""
+        if self._readable is not None:
+            os.close(self._readable)
+        if self._log is not None:
+            self._log.close()
+        self._readable = self._log = None
+
+    def _lines(self, span: Span) -> str:
+        return f"{self.label}/{self.session_id}.md:{span.first}-{span.last}"
+
+    def _create(self) -> Log:
+        if self._waiting is None:
+            raise TranscriptError(f"the session {self.session_id} is closed")
+        private_folder(self.folder)
+        ignore = self.folder / ".gitignore"
+        if not ignore.exists():
+            _write_derived(ignore, b"*\n")
+        self._log = Log.create(self.log_path)
+        text = self._renderer.feed(self._log.append(self._waiting))
+        self._waiting = None
+        self._follow(text)
+        self._point_latest()
+        return self._log
+
+    def _replay(self, recovered: Recovered) -> None:
+        if recovered.skipped:
+            self._warnings.append(
+                f"{self.log_path}: {recovered.skipped} damaged records were skipped; "
+                "everything else is here"
+            )
+        for entry in recovered.entries:
+            self.view = apply(self.view, entry.record)
+        self._rebuild_readable(recovered.entries)
+        self._point_latest()
+
+    def _rebuild_readable(self, entries: Iterable[Entry]) -> None:
+        data = "".join(self._renderer.feed(entry) for entry in entries).encode()
+        try:
+            current = self.readable_path.read_bytes()
+        except OSError:
+            # Missing or unreadable: it is derived, so it is written anew.
+            current = b""
+        if current != data:
+            _write_derived(self.readable_path, data)
+
+    def _follow(self, text: str) -> None:
+        if not text:
+            return
+        try:
+            if self._readable is None:
+                flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+                self._readable = open_private(self.readable_path, flags)
+            write_all(self._readable, text.encode())
+        except OSError as error:
+            # The record itself is saved; the companion is rebuilt when the session is resumed.
+            self._warnings.append(f"cannot write {self.readable_path}: {error.strerror}")
+
+    def _point_latest(self) -> None:
+        _write_derived(self.folder / LATEST, f"{self.label}/{self.readable_path.name}\n".encode())
+
+
+def _write_derived(path: Path, data: bytes) -> None:
+    try:
+        replace_private(path, data)
+    except OSError as error:
+        raise TranscriptError(f"cannot write {path}: {error.strerror}") from error

@@ -1,0 +1,309 @@
+"""The view: what the model is sent, as a pure function of the records.
+
+:func:`apply` takes a view and the next record and gives the next view. A running
+session and a resumed one go through the same function, so both end at the same view.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from agent.messages import (
+    Block,
+    Message,
+    TextBlock,
+    ToolResultBlock,
+    ToolSpec,
+    assistant_text,
+    is_blank,
+    is_thinking,
+    user_text,
+    without_thinking,
+)
+from agent.transcript.facts import TurnFacts, facts_of
+from agent.transcript.records import (
+    START_FACTOR,
+    AssistantEndRecord,
+    BlockRecord,
+    CompactionRecord,
+    DiscardedRecord,
+    InterruptedRecord,
+    ModelRecord,
+    Record,
+    SessionRecord,
+    ThinkingDroppedRecord,
+    ToolResultRecord,
+    ToolStartRecord,
+    UnknownRecord,
+    UserRecord,
+)
+
+SUMMARY_HEADING = "[Earlier conversation summary]"
+SUMMARY_ANSWER = "Understood. Continuing from the summary."
+
+OUTCOME_UNKNOWN = (
+    "Interrupted, outcome unknown: this call had started when the turn ended. It was not run again."
+)
+NOT_RUN = "Not run: the turn ended before this call was started."
+NO_ANSWER = "[The turn ended here, without an answer.]"
+
+
+TOLD_HEADING = "[What was done so far in this turn, told by the program]"
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A typed user message and all that followed it, up to the next one.
+
+    ``told`` has one line for each tool call that is no longer among ``messages``;
+    the first message then ends with a block that carries these lines.
+    """
+
+    number: int
+    messages: tuple[Message, ...]
+    told: tuple[str, ...] = ()
+
+    @property
+    def open_calls(self) -> tuple[str, ...]:
+        """Ids of the last assistant message's tool calls that have no result yet."""
+        answered: set[str] = set()
+        for message in reversed(self.messages):
+            if message.role == "assistant":
+                return tuple(use.id for use in message.tool_uses if use.id not in answered)
+            answered.update(result.tool_use_id for result in message.tool_results)
+        return ()
+
+
+@dataclass(frozen=True)
+class Anchor:
+    """A size that a server reported: the first ``messages`` messages are ``tokens`` tokens.
+
+    System and tools are part of it.
+    """
+
+    messages: int
+    tokens: int
+
+
+@dataclass(frozen=True)
+class View:
+    """The conversation as the next request will carry it.
+
+    ``past`` has the facts of the folded turns, which ``summary`` covers. ``pending``
+    are the finished blocks of an assistant message that is still being received.
+    ``factor`` corrects estimates of its size; ``window`` is the window in tokens
+    that a server's refusal has shown, 0 if none did.
+    """
+
+    session_id: str = ""
+    model: str = ""
+    system: str = ""
+    tools: tuple[ToolSpec, ...] = ()
+    summary: str = ""
+    summary_body: str = ""
+    past: tuple[TurnFacts, ...] = ()
+    turns: tuple[Turn, ...] = ()
+    pending: tuple[Block, ...] = ()
+    started: frozenset[str] = frozenset()
+    anchor: Anchor | None = None
+    compactions: int = 0
+    factor: float = START_FACTOR
+    window: int = 0
+
+    @cached_property
+    def summary_messages(self) -> tuple[Message, ...]:
+        """The summary and its answer, or nothing."""
+        if not self.summary:
+            return ()
+        return (user_text(f"{SUMMARY_HEADING}\n{self.summary}"), assistant_text(SUMMARY_ANSWER))
+
+    @cached_property
+    def messages(self) -> tuple[Message, ...]:
+        """All messages, in order."""
+        return self.summary_messages + tuple(
+            message for turn in self.turns for message in turn.messages
+        )
+
+    @property
+    def last_turn(self) -> int:
+        """The number of the newest turn, folded or not; 0 before the first."""
+        if self.turns:
+            return self.turns[-1].number
+        return self.past[-1].number if self.past else 0
+
+    @property
+    def running(self) -> bool:
+        """Whether the newest turn still waits for the model or for tools."""
+        return bool(self.turns) and (bool(self.pending) or not _is_closed(self.turns[-1]))
+
+
+def build(records: Iterable[Record]) -> View:
+    """The view that a sequence of records leads to."""
+    view = View()
+    for record in records:
+        view = apply(view, record)
+    return view
+
+
+def apply(view: View, record: Record) -> View:
+    """The view after one more record. Records that make no sense here change nothing."""
+    match record:
+        case SessionRecord(session_id, _, model, system, tools):
+            return replace(view, session_id=session_id, model=model, system=system, tools=tools)
+        case UserRecord(turn, text):
+            closed = close_turn(view)
+            return replace(closed, turns=(*closed.turns, Turn(turn, (user_text(text),))))
+        case BlockRecord(block):
+            return replace(view, pending=(*view.pending, block))
+        case AssistantEndRecord():
+            return _end_message(view, record)
+        case ToolStartRecord(tool_use_id):
+            return replace(view, started=view.started | {tool_use_id})
+        case ToolResultRecord(tool_use_id, content, is_error):
+            return _add_results(view, (ToolResultBlock(tool_use_id, content, is_error),))
+        case CompactionRecord():
+            return _compact(view, record)
+        case InterruptedRecord():
+            return close_turn(view)
+        case DiscardedRecord():
+            return replace(view, pending=())
+        case ModelRecord(model):
+            return replace(_drop_thinking(view), model=model, factor=START_FACTOR, window=0)
+        case ThinkingDroppedRecord():
+            return _drop_thinking(view)
+        case UnknownRecord():
+            return view
+
+
+def close_turn(view: View) -> View:
+    """The view with its newest turn made whole, so that another turn may follow.
+
+    What was received is kept, open calls get a result that says what is known of
+    them, and a turn without an answer gets one line in its place.
+    """
+    if not view.turns:
+        return view
+    view = _add_assistant(replace(view, pending=()), view.pending)
+    view = replace(_answer_open_calls(view), started=frozenset())
+    if _is_closed(view.turns[-1]):
+        return view
+    return _with_last_turn(view, (*view.turns[-1].messages, assistant_text(NO_ANSWER)))
+
+
+def _is_closed(turn: Turn) -> bool:
+    return turn.messages[-1].role == "assistant" and not turn.open_calls
+
+
+def _end_message(view: View, record: AssistantEndRecord) -> View:
+    if not view.turns:
+        return replace(view, pending=())
+    view = _add_assistant(replace(view, pending=(), factor=record.factor), view.pending)
+    usage = record.usage
+    if not usage.prompt_tokens:
+        return replace(view, anchor=None)
+    tokens = usage.prompt_tokens + usage.output_tokens
+    return replace(view, anchor=Anchor(len(view.messages), tokens))
+
+
+def _add_assistant(view: View, blocks: tuple[Block, ...]) -> View:
+    kept = tuple(block for block in blocks if not is_blank(block))
+    while kept and is_thinking(kept[-1]):
+        kept = kept[:-1]
+    if not kept:
+        return view
+    # A whole log has neither of these; one with damaged records may.
+    view = _answer_open_calls(view)
+    *before, last = view.turns[-1].messages
+    if last.role == "assistant":
+        rest = tuple(block for block in kept if not is_thinking(block))
+        return _with_last_turn(view, (*before, Message("assistant", last.blocks + rest)))
+    return _with_last_turn(view, (*before, last, Message("assistant", kept)))
+
+
+def _answer_open_calls(view: View) -> View:
+    """The view with a result, saying what is known, for each call that has none."""
+    results = tuple(
+        ToolResultBlock(call, OUTCOME_UNKNOWN if call in view.started else NOT_RUN, is_error=True)
+        for call in view.turns[-1].open_calls
+    )
+    return _add_results(view, results)
+
+
+def _add_results(view: View, results: tuple[ToolResultBlock, ...]) -> View:
+    if not view.turns:
+        return view
+    open_calls = view.turns[-1].open_calls
+    results = tuple(result for result in results if result.tool_use_id in open_calls)
+    if not results:
+        return view
+    messages = view.turns[-1].messages
+    if messages[-1].role == "user":
+        merged = Message("user", messages[-1].blocks + results)
+        messages = (*messages[:-1], merged)
+    else:
+        messages = (*messages, Message("user", results))
+    started = view.started - {result.tool_use_id for result in results}
+    return replace(_with_last_turn(view, messages), started=started)
+
+
+def _with_last_turn(view: View, messages: tuple[Message, ...]) -> View:
+    return replace(view, turns=(*view.turns[:-1], replace(view.turns[-1], messages=messages)))
+
+
+def _compact(view: View, record: CompactionRecord) -> View:
+    folded = tuple(turn for turn in view.turns if turn.number < record.kept_from)
+    kept = tuple(turn for turn in view.turns if turn.number >= record.kept_from)
+    turns = tuple(
+        replace(turn, messages=_replace_results(turn.messages, record.replaced)) for turn in kept
+    )
+    if record.told and turns:
+        turns = (*turns[:-1], _tell(turns[-1], record.told, record.told_messages))
+    return _drop_thinking(
+        replace(
+            view,
+            summary=record.summary,
+            summary_body=record.body,
+            past=view.past + tuple(facts_of(turn.number, turn.messages) for turn in folded),
+            turns=turns,
+            compactions=view.compactions + 1,
+            factor=record.factor,
+            window=record.window or view.window,
+        )
+    )
+
+
+def _tell(turn: Turn, told: tuple[str, ...], count: int) -> Turn:
+    words = turn.messages[0].blocks[0]
+    block = TextBlock("\n".join((TOLD_HEADING, *told)))
+    messages = (Message("user", (words, block)), *turn.messages[1 + count :])
+    return Turn(turn.number, messages, told)
+
+
+def _replace_results(
+    messages: tuple[Message, ...], replaced: Mapping[str, str]
+) -> tuple[Message, ...]:
+    if not replaced:
+        return messages
+    return tuple(
+        Message(
+            message.role,
+            tuple(
+                replace(block, content=replaced[block.tool_use_id])
+                if isinstance(block, ToolResultBlock) and block.tool_use_id in replaced
+                else block
+                for block in message.blocks
+            ),
+        )
+        if message.tool_results
+        else message
+        for message in messages
+    )
+
+
+def _drop_thinking(view: View) -> View:
+    turns = tuple(
+        replace(turn, messages=tuple(without_thinking(turn.messages))) for turn in view.turns
+    )
+    return replace(view, turns=turns, anchor=None)

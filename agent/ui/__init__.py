@@ -1,0 +1,1 @@
+"""The terminal: consumes events, never touches the loop or the context."""

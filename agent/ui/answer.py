@@ -1,0 +1,165 @@
+"""Finished Markdown as lines of segments.
+
+Heavy: imports ``rich.markdown``. What differs from Rich's own rendering: code is
+neither padded nor wrapped, HTML is shown as text instead of being dropped, links
+and images are text and address, and nothing carries a background colour.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+from markdown_it.token import Token
+from rich.console import Console, ConsoleOptions, JustifyMethod, RenderResult
+from rich.markdown import CodeBlock, Heading, HorizontalRule, Markdown, MarkdownElement
+from rich.segment import Segment
+from rich.style import Style
+from rich.theme import Theme
+
+from agent.ui.blocks import parser
+from agent.ui.code import highlight
+from agent.ui.live import Line
+from agent.ui.sanitize import sanitize
+
+THEME = Theme(
+    {
+        "markdown.code": "cyan",
+        "markdown.h1": "bold underline",
+        "markdown.h2": "bold",
+        "markdown.h3": "bold italic",
+        "markdown.h4": "italic",
+        "markdown.block_quote": "dim",
+        "markdown.item.number": "bold",
+        "markdown.link": "none",
+        "markdown.link_url": "blue underline",
+        "markdown.table.border": "dim",
+        "markdown.table.header": "bold",
+    }
+)
+
+_PLACE = "code_line"
+
+# What Rich's element classes raise on nestings that they do not expect.
+_RENDER_ERRORS = (AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
+
+
+class _LeftHeading(Heading):
+    LEVEL_ALIGN: ClassVar[dict[str, JustifyMethod]] = {}
+
+
+class _ThinRule(HorizontalRule):
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield Segment("─" * options.max_width, console.get_style("markdown.hr", default="none"))
+        yield Segment.line()
+        yield Segment.line()
+
+
+class _Code(CodeBlock):
+    """Emits one placeholder per line, which :func:`render` replaces by the whole line.
+
+    Rich would fit the lines into the width of the list or quote around them.
+    """
+
+    def __init__(self, lexer_name: str, theme: str, lines: list[Line]) -> None:
+        super().__init__(lexer_name, theme)
+        self._lines = lines
+
+    @classmethod
+    def create(cls, markdown: Markdown, token: Token) -> _Code:
+        language = token.info.strip().partition(" ")[0]
+        lines = markdown.code_lines if isinstance(markdown, AnswerMarkdown) else []
+        return cls(language, markdown.code_theme, lines)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for line in highlight(self.text.plain.removesuffix("\n"), self.lexer_name):
+            self._lines.append(line)
+            yield Segment(" ", Style.from_meta({_PLACE: len(self._lines) - 1}))
+            yield Segment.line()
+
+
+class AnswerMarkdown(Markdown):
+    """Markdown of an answer. ``code_lines`` holds what the placeholders stand for."""
+
+    elements: ClassVar[dict[str, type[MarkdownElement]]] = {
+        **Markdown.elements,
+        "heading_open": _LeftHeading,
+        "hr": _ThinRule,
+        "fence": _Code,
+        "code_block": _Code,
+    }
+
+    def __init__(self, markup: str) -> None:
+        super().__init__("", hyperlinks=False)
+        self.markup = markup
+        self.parsed = parser().parse(markup)
+        self.code_lines: list[Line] = []
+        for token in self.parsed:
+            if token.children:
+                token.children = list(_plain_links(token.children))
+
+
+def _plain_links(tokens: list[Token]) -> Iterator[Token]:
+    """Inline tokens with images and self-named links as text."""
+    for index, token in enumerate(tokens):
+        if token.type == "image":
+            source = str(token.attrs.get("src", ""))
+            yield Token("text", "", 0, content=f"{token.content or 'image'} ({source})")
+        elif not _is_around_its_own_address(tokens, index):
+            yield token
+
+
+def _is_around_its_own_address(tokens: list[Token], index: int) -> bool:
+    """Whether a token opens or closes a link whose text is its address."""
+    opening = index if tokens[index].type == "link_open" else index - 2
+    if tokens[index].type not in {"link_open", "link_close"} or opening < 0:
+        return False
+    parts = tokens[opening : opening + 3]
+    if [part.type for part in parts] != ["link_open", "text", "link_close"]:
+        return False
+    return parts[0].attrs.get("href") in {parts[1].content, f"mailto:{parts[1].content}"}
+
+
+def render(console: Console, markup: str, width: int) -> list[Line]:
+    """The markup as lines without trailing space, ``width`` columns wide except for code.
+
+    There are no blank lines at either end; between blocks there is one.
+    What Rich cannot lay out is returned as it was written.
+    """
+    document = AnswerMarkdown(markup)
+    options = console.options.update(width=width, height=None)
+    try:
+        with console.use_theme(THEME):
+            lines = console.render_lines(document, options, pad=False)
+    except _RENDER_ERRORS:
+        return [[Segment(line)] for line in markup.split("\n")]
+    finished = [_trimmed(_with_code(line, document.code_lines)) for line in lines]
+    return _without_blank_ends(finished)
+
+
+def _without_blank_ends(lines: list[Line]) -> list[Line]:
+    """The lines from the first to the last with text: Rich adds blank ones around some blocks."""
+    filled = [index for index, line in enumerate(lines) if line]
+    return lines[filled[0] : filled[-1] + 1] if filled else []
+
+
+def _with_code(line: Line, code: list[Line]) -> Line:
+    out: Line = []
+    for segment in line:
+        place = segment.style.meta.get(_PLACE) if segment.style else None
+        out += [segment] if place is None else code[place]
+    return out
+
+
+def _trimmed(line: Line) -> Line:
+    """The line without trailing spaces, each segment made safe once more.
+
+    A character reference such as ``&#13;`` becomes a control character only when
+    Markdown is parsed.
+    """
+    safe = [Segment(sanitize(text).replace("\n", " "), style) for text, style, _ in line]
+    while safe and not safe[-1].text.rstrip(" "):
+        safe.pop()
+    if safe:
+        safe[-1] = Segment(safe[-1].text.rstrip(" "), safe[-1].style)
+    return safe

@@ -1,0 +1,210 @@
+"""Slash commands: what they are called, what they do, and which line is one."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeAlias
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from agent.events import Event
+from agent.ui import figures, views
+from agent.ui.port import SessionPort
+from agent.ui.sanitize import sanitize
+
+
+@dataclass(frozen=True)
+class CommandContext:
+    """What a command works with.
+
+    ``show`` prints something; ``play`` prints the events of a running session;
+    ``recap`` prints the last turns of the session.
+    """
+
+    session: SessionPort
+    show: Callable[[RenderableType], None]
+    play: Callable[[AsyncIterator[Event]], Awaitable[None]]
+    recap: Callable[[], None]
+
+    def say(self, text: str, style: str = "") -> None:
+        """Print one line."""
+        self.show(Text(text, style=style))
+
+
+Handler: TypeAlias = Callable[[CommandContext, str], Awaitable[bool]]
+"""Does what a command does, given its argument; returns whether to leave.
+
+Raises :class:`agent.errors.AgentError` when it cannot.
+"""
+
+
+@dataclass(frozen=True)
+class Command:
+    """One slash command. Names are written without the slash."""
+
+    name: str
+    argument: str
+    help: str
+    handler: Handler
+    aliases: tuple[str, ...] = field(default=())
+
+
+@dataclass(frozen=True)
+class CommandLine:
+    """A typed line that is a command: the word after the slash, and the rest."""
+
+    word: str
+    argument: str
+
+
+_COMMAND_LINE = re.compile(r"/([A-Za-z-]*)(?:\s+(.*))?\s*\Z", re.DOTALL)
+
+
+def parse(text: str) -> CommandLine | None:
+    """The command that a typed text is, or ``None`` for a text to send.
+
+    Only a first word of letters and dashes after the slash makes a command:
+    ``/etc/hosts is empty`` is a text.
+    """
+    match = _COMMAND_LINE.match(text.strip())
+    if match is None:
+        return None
+    return CommandLine(match[1].lower(), (match[2] or "").strip())
+
+
+async def _help(context: CommandContext, _: str) -> bool:
+    rows = []
+    for command in COMMANDS:
+        names = ", ".join(f"/{name}" for name in (command.name, *command.aliases))
+        rows.append([Text(f"{names} {command.argument}".rstrip(), "bold"), Text(command.help)])
+    context.show(views.grid(rows))
+    context.say(
+        "Enter sends; Alt-Enter, Shift-Enter, Ctrl-J or \\ and Enter make a new line; "
+        "Ctrl-C stops an answer; Ctrl-D leaves.",
+        "dim",
+    )
+    return False
+
+
+async def _compact(context: CommandContext, focus: str) -> bool:
+    await context.play(context.session.compact(focus))
+    return False
+
+
+async def _reset(context: CommandContext, _: str) -> bool:
+    before = context.session.id
+    context.session.reset()
+    context.say(f"new session {context.session.id}; the one before: /resume {before}")
+    return False
+
+
+async def _resume(context: CommandContext, session_id: str) -> bool:
+    for warning in context.session.resume(session_id or None):
+        context.say(f"warning: {figures.one_line(warning)}", "yellow")
+    context.say(f"resumed {context.session.id}")
+    context.recap()
+    return False
+
+
+async def _sessions(context: CommandContext, _: str) -> bool:
+    entries = context.session.sessions()
+    if entries:
+        context.show(views.sessions_view(entries, time.time()))
+    else:
+        context.say("no sessions in this folder yet")
+    return False
+
+
+async def _context(context: CommandContext, _: str) -> bool:
+    for part in views.context_view(context.session.context()):
+        context.show(part)
+    return False
+
+
+async def _messages(context: CommandContext, _: str) -> bool:
+    messages = context.session.messages()
+    if messages:
+        context.show(views.messages_view(messages))
+    else:
+        context.say("no messages yet")
+    return False
+
+
+async def _system(context: CommandContext, _: str) -> bool:
+    context.say(sanitize(context.session.system).strip() or "no system prompt")
+    return False
+
+
+async def _model(context: CommandContext, model: str) -> bool:
+    if model:
+        await context.session.set_model(model)
+    context.say(f"model {figures.one_line(context.session.model)}")
+    return False
+
+
+async def _cost(context: CommandContext, _: str) -> bool:
+    context.show(views.totals_view(context.session.totals()))
+    return False
+
+
+async def _export(context: CommandContext, target: str) -> bool:
+    if not target:
+        context.say("say where to: /export FILE", "yellow")
+        return False
+    written = context.session.export(_path(target))
+    context.say(f"written to {figures.one_line(str(written))}")
+    return False
+
+
+def _path(typed: str) -> Path:
+    return Path(typed).expanduser()
+
+
+async def _exit(_: CommandContext, __: str) -> bool:
+    return True
+
+
+COMMANDS: tuple[Command, ...] = (
+    Command("help", "", "what can be typed here", _help),
+    Command("compact", "[FOCUS]", "fold the conversation into a summary now", _compact),
+    Command("context", "", "what fills the model's window", _context, ("tokens",)),
+    Command("messages", "", "the messages of the next request, one line each", _messages),
+    Command("system", "", "the system prompt", _system),
+    Command("model", "[ID]", "the model, or use another one", _model),
+    Command("cost", "", "tokens and cost of this session", _cost),
+    Command("sessions", "", "the sessions of this folder", _sessions),
+    Command("resume", "[ID]", "go on with another session; without ID, the newest", _resume),
+    Command("reset", "", "begin a new session; this one stays on disk", _reset),
+    Command("export", "FILE", "write the readable transcript to a file", _export),
+    Command("exit", "", "leave; the session can be resumed", _exit, ("quit",)),
+)
+
+_BY_WORD = {word: command for command in COMMANDS for word in (command.name, *command.aliases)}
+
+
+def suggestions(word: str) -> list[str]:
+    """Command words that an unknown one may have meant, best first, with their slash."""
+    begun = [name for name in _BY_WORD if word and name.startswith(word)]
+    similar = difflib.get_close_matches(word, _BY_WORD, n=2, cutoff=0.7)
+    return [f"/{name}" for name in dict.fromkeys([*begun, *similar])]
+
+
+async def run(context: CommandContext, line: CommandLine) -> bool:
+    """Do what a command line says; returns whether to leave.
+
+    An unknown command says so and does nothing else.
+    Raises :class:`agent.errors.AgentError` when the command cannot be done.
+    """
+    command = _BY_WORD.get(line.word)
+    if command is not None:
+        return await command.handler(context, line.argument)
+    meant = " or ".join(suggestions(line.word)[:3])
+    advice = f"did you mean {meant}?" if meant else "/help lists them"
+    context.say(f"unknown command /{line.word}; {advice}", "yellow")
+    return False

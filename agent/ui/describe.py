@@ -1,0 +1,134 @@
+"""Events in words: one line each, harmless to a terminal, without colours."""
+
+from __future__ import annotations
+
+from agent.errors import AgentError
+from agent.events import (
+    CompactionFailed,
+    CompactionFinished,
+    CompactionReport,
+    Event,
+    Notice,
+    RetryScheduled,
+    ToolCallFinished,
+    ToolCallStarted,
+    TurnFinished,
+)
+from agent.ui import figures
+from agent.ui.sanitize import reveal
+
+INTERRUPTED = "interrupted; what was received is kept"
+
+
+def compaction(report: CompactionReport) -> str:
+    """What a compaction did, and where the folded turns can be read."""
+    parts = [
+        _what_was_done(report),
+        f"{figures.tokens(report.tokens_before)} -> {figures.tokens(report.tokens_after)} tokens",
+        figures.seconds(report.seconds),
+    ]
+    if report.address:
+        parts.append(f"read back: {figures.one_line(report.address)}")
+    return "📦 " + " · ".join(parts)
+
+
+def _what_was_done(report: CompactionReport) -> str:
+    turns = figures.count(report.folded_turns, "turn")
+    match report.method:
+        case "stub":
+            return "put old tool results aside"
+        case "clip":
+            return "shortened the running turn"
+        case "digest" if report.folded_turns:
+            return f"folded {turns} without the model"
+        case "summary" if report.folded_turns:
+            return f"folded {turns}"
+        case _:
+            return "shortened the summary"
+
+
+def compaction_failed(event: CompactionFailed) -> str:
+    """Why a compaction was not adopted."""
+    return f"not compacted, nothing has changed: {figures.one_line(event.reason)}"
+
+
+def retry(event: RetryScheduled, remaining: float) -> str:
+    """Why a request is sent again, and when; ``remaining`` in seconds."""
+    again = f"trying again in {max(round(remaining), 0)} s"
+    attempt = f" (attempt {event.attempt})" if event.attempt > 1 else ""
+    return f"server busy ({figures.one_line(event.reason)}): {again}{attempt}"
+
+
+def tool_call(event: ToolCallStarted) -> str:
+    """A tool's name and main argument, with everything invisible visible."""
+    name, summary = figures.one_line(event.name, 60), figures.one_line(reveal(event.summary))
+    return f"{name} {summary}".rstrip()
+
+
+def tool_result(event: ToolCallFinished) -> str:
+    """Whether a tool failed, how much it returned, and how long it took."""
+    lines = len(event.content.splitlines())
+    size = figures.size(len(event.content.encode("utf-8", "replace")))
+    parts = [figures.count(lines, "line"), size, figures.seconds(event.seconds)]
+    if event.diff:
+        added, removed = changed_lines(event.diff)
+        parts = [f"+{added} -{removed}", figures.seconds(event.seconds)]
+    return " · ".join(["failed", *parts] if event.is_error else parts)
+
+
+def changed_lines(diff: str) -> tuple[int, int]:
+    """How many lines a unified diff adds and removes."""
+    lines = diff.splitlines()
+    added = sum(line.startswith("+") and not line.startswith("+++") for line in lines)
+    removed = sum(line.startswith("-") and not line.startswith("---") for line in lines)
+    return added, removed
+
+
+def turn(event: TurnFinished) -> str:
+    """Tokens of the turn, how full the context is, and seconds."""
+    usage = event.usage
+    cached = usage.cache_read_input_tokens
+    read = f" (cached {figures.tokens(cached)})" if cached else ""
+    return " · ".join(
+        [
+            f"in {figures.tokens(usage.prompt_tokens)}{read}",
+            f"out {figures.tokens(usage.output_tokens)}",
+            f"context {figures.share(event.context)}",
+            figures.seconds(event.seconds),
+        ]
+    )
+
+
+def error(failure: BaseException) -> str:
+    """A failure in one line; one that this program did not raise is named by its type."""
+    text = figures.one_line(str(failure), 600)
+    if isinstance(failure, AgentError) and text:
+        return f"error: {text}"
+    return f"error: unexpected {type(failure).__name__}: {text}".rstrip(": ")
+
+
+def notice(event: Notice) -> str:
+    """A notice, with its level when it is more than information."""
+    text = figures.one_line(event.text, 600)
+    return text if event.level == "info" else f"{event.level}: {text}"
+
+
+def progress(event: Event) -> str:
+    """The line that a log shows of an event; empty for events that a log leaves out."""
+    match event:
+        case CompactionFinished(report):
+            return compaction(report)
+        case CompactionFailed():
+            return compaction_failed(event)
+        case RetryScheduled():
+            return retry(event, event.seconds)
+        case ToolCallStarted():
+            return tool_call(event)
+        case ToolCallFinished():
+            return f"{figures.one_line(event.name, 60)}: {tool_result(event)}"
+        case Notice():
+            return notice(event)
+        case TurnFinished() if event.error is not None:
+            return error(event.error)
+        case _:
+            return ""

@@ -1,0 +1,130 @@
+"""The lines at the end of the output that may still change.
+
+Everything above the region is final: it is written once and belongs to the
+scrollback. Only moves within the region's own lines and erasures of single lines
+are used, so that nothing else on the screen can be touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from rich.console import Console
+from rich.control import Control
+from rich.segment import ControlCode, ControlType, Segment, Segments
+
+Line: TypeAlias = list[Segment]
+
+_TAB = 8
+_CARRIAGE_RETURN = Control(ControlType.CARRIAGE_RETURN).segment
+_ERASE_LINE = Control((ControlType.ERASE_IN_LINE, 2)).segment
+
+
+def emit(console: Console, segments: Sequence[Segment]) -> None:
+    """Write segments as they are, in one piece: no wrapping, no padding, no cropping."""
+    console.print(Segments(segments), end="", crop=False)
+
+
+def is_live(console: Console) -> bool:
+    """Whether lines may be redrawn: a real terminal, and nobody asked for plain output."""
+    return console.is_interactive and not console.is_dumb_terminal and not console.no_color
+
+
+class LiveRegion:
+    """Draws lines that replace what it drew before.
+
+    The cursor rests on the region's last line between calls. Each line takes one
+    row: longer ones are cropped. Without a live terminal only :meth:`commit` has an
+    effect.
+    """
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self.live = is_live(console)
+        self._rows: list[Line] = []
+        self._width = 0
+
+    @property
+    def width(self) -> int:
+        """Columns that text may use; the last one stays free.
+
+        A terminal may draw an emoji wider than expected, and the spare column
+        keeps such a line from wrapping into a row that is not accounted for.
+        """
+        return max(self.console.width - 1, 1)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is drawn."""
+        return not self._rows
+
+    def draw(self, lines: Sequence[Line]) -> None:
+        """Show these lines in place of the ones before; only the last that fit the screen."""
+        if not self.live:
+            return
+        fitting = lines[-max(self.console.height - 2, 1) :]
+        rows = [_row(line, self.width) for line in fitting]
+        if rows != self._rows or (rows and self._width != self.console.width):
+            emit(self.console, self._transition(rows))
+            self._remember(rows)
+
+    def erase(self) -> None:
+        """Remove the region; the cursor stands where its first line began."""
+        self.draw([])
+
+    def commit(self, lines: Sequence[Line]) -> None:
+        """Write final lines in place of the region, which is empty afterwards."""
+        if len(lines) < len(self._rows):
+            self.erase()
+        if lines:
+            emit(self.console, [*self._transition(lines), Segment.line()])
+        self._remember([])
+
+    def _remember(self, rows: list[Line]) -> None:
+        self._rows = rows
+        self._width = self.console.width
+
+    def _transition(self, new: Sequence[Line]) -> list[Segment]:
+        """What turns the rows on the screen into the new lines, from the first that differs."""
+        old = self._rows
+        same = 0
+        if self._width == self.console.width:
+            while same < min(len(old), len(new)) and old[same] == new[same]:
+                same += 1
+        out: list[Segment] = []
+        cursor = max(len(old) - 1, 0)
+        for row in range(same, max(len(old), len(new))):
+            out += self._move(cursor, row)
+            out += new[row] if row < len(new) else []
+            cursor = row
+        last = max(len(new) - 1, 0)
+        return out + (_up(cursor - last) if cursor > last else [])
+
+    def _move(self, cursor: int, row: int) -> list[Segment]:
+        """Go from one row to the start of another, at most one below, and erase that one."""
+        if row > cursor:
+            step = [Segment.line()]
+        elif self.live:
+            step = [_CARRIAGE_RETURN, *_up(cursor - row)]
+        else:
+            step = []
+        return [*step, _ERASE_LINE] if self.live else step
+
+
+def _row(line: Line, width: int) -> Line:
+    """The line as it fits one row; tabs become spaces, which cropping can count."""
+    spaced = [
+        segment
+        if "\t" not in segment.text
+        else Segment(segment.text.expandtabs(_TAB), segment.style)
+        for segment in line
+    ]
+    if Segment.get_line_length(spaced) <= width:
+        return spaced
+    return Segment.adjust_line_length(spaced, width, pad=False)
+
+
+def _up(rows: int) -> list[Segment]:
+    code: ControlCode = (ControlType.CURSOR_UP, rows)
+    return [Control(code).segment] if rows > 0 else []

@@ -1,0 +1,128 @@
+"""``--print``: one turn for a script. The answer or JSON on stdout, the rest on stderr."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from typing import Literal, TextIO, TypeAlias
+
+from agent.errors import AgentError, ProviderBusyError
+from agent.ui import describe
+from agent.ui.port import SessionPort
+from agent.ui.pump import Foreground, closing
+from agent.ui.sanitize import sanitize
+from agent.ui.serialise import TurnResult, event_object, result_object, to_line
+from agent.ui.terminal import signal_handlers
+
+OutputFormat: TypeAlias = Literal["text", "json", "stream-json"]
+
+EXIT_OK = 0
+EXIT_ERROR = 1
+EXIT_BUSY = 75
+EXIT_INTERRUPTED = 130
+
+
+async def run_once(
+    session: SessionPort,
+    prompt: str,
+    output_format: OutputFormat,
+    stdout: TextIO,
+    stderr: TextIO,
+) -> int:
+    """Send one prompt and print the answer; nobody is asked about actions.
+
+    Returns the exit code: 0; 1 after an error, or when nobody reads stdout any
+    more; 75 when the server stayed busy; 130 after SIGINT, which stops the turn
+    and prints what was received. Must run in the main thread.
+    """
+    started = time.monotonic()
+    session.set_approver(None)
+    run = _Run(session, output_format, stdout, stderr)
+    foreground = Foreground()
+    with signal_handlers({signal.SIGINT: foreground.interrupt}):
+        outcome = await foreground.run(run.consume(prompt))
+    result = run.result
+    if isinstance(outcome.error, BrokenPipeError):
+        return _give_up(stdout)
+    if isinstance(outcome.error, AgentError):
+        result.error = outcome.error
+        run.tell(describe.error(outcome.error))
+    elif outcome.error is not None:
+        raise outcome.error
+    result.interrupted |= outcome.interrupted or not result.finished
+    try:
+        run.print_result(time.monotonic() - started)
+    except BrokenPipeError:
+        return _give_up(stdout)
+    return _exit_code(result)
+
+
+class _Run:
+    """One prompt on its way to an answer."""
+
+    def __init__(
+        self, session: SessionPort, output_format: OutputFormat, stdout: TextIO, stderr: TextIO
+    ) -> None:
+        self.result = TurnResult()
+        self._session = session
+        self._format = output_format
+        self._stdout = stdout
+        self._stderr = stderr
+        self._is_terminal = stdout.isatty()
+
+    async def consume(self, prompt: str) -> None:
+        """Run the turn. Raises ``BrokenPipeError`` when nobody reads stdout any more."""
+        events = self._session.send(prompt)
+        async with closing(events):
+            async for event in events:
+                self.result.take(event)
+                if line := describe.progress(event):
+                    self.tell(line)
+                if self._format == "stream-json":
+                    self._print_object(event_object(event))
+
+    def print_result(self, seconds: float) -> None:
+        """Print what the format promises at the end; ``seconds`` is the run's time."""
+        if self.result.interrupted and self.result.error is None:
+            self.tell(describe.INTERRUPTED)
+        if self._format != "text":
+            self._print_object(result_object(self._session, self.result, seconds))
+            return
+        text = self.result.text
+        if text:
+            self._print(sanitize(text) if self._is_terminal else text)
+
+    def tell(self, line: str) -> None:
+        """Print a line on stderr."""
+        print(_encodable(line, self._stderr), file=self._stderr, flush=True)
+
+    def _print_object(self, value: dict[str, object]) -> None:
+        self._print(to_line(value, ascii_only=self._is_terminal))
+
+    def _print(self, text: str) -> None:
+        end = "" if text.endswith("\n") else "\n"
+        self._stdout.write(_encodable(text + end, self._stdout))
+        self._stdout.flush()
+
+
+def _encodable(text: str, stream: TextIO) -> str:
+    """The text with what the stream's encoding lacks replaced by question marks."""
+    encoding = stream.encoding or "utf-8"
+    return text.encode(encoding, "replace").decode(encoding)
+
+
+def _exit_code(result: TurnResult) -> int:
+    if isinstance(result.error, ProviderBusyError):
+        return EXIT_BUSY
+    if result.error is not None:
+        return EXIT_ERROR
+    return EXIT_INTERRUPTED if result.interrupted else EXIT_OK
+
+
+def _give_up(stdout: TextIO) -> int:
+    """Leave quietly: what is still buffered goes nowhere instead of failing at exit."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stdout.fileno())
+    os.close(nowhere)
+    return EXIT_ERROR

@@ -1,0 +1,98 @@
+"""What a screen may ask of a session. Screens depend on this and on nothing below it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Protocol
+
+from agent.events import ContextReport, Event, SessionEntry, SessionTotals
+from agent.messages import Message
+from agent.tools.base import Approver
+
+
+class SessionPort(Protocol):
+    """A conversation, as a screen sees it."""
+
+    @property
+    def id(self) -> str:
+        """The session's id, as ``--resume`` takes it."""
+        ...
+
+    @property
+    def model(self) -> str:
+        """The model's id."""
+        ...
+
+    @property
+    def approval_mode(self) -> str:
+        """``ask``, ``read-only``, ``auto-edit`` or ``yolo``."""
+        ...
+
+    @property
+    def transcript(self) -> Path:
+        """The readable Markdown file of this session."""
+        ...
+
+    @property
+    def system(self) -> str:
+        """The system prompt; may be empty."""
+        ...
+
+    def set_approver(self, approver: Approver | None) -> None:
+        """Name who is asked before a tool acts; without one, the answer is no."""
+        ...
+
+    def send(self, text: str) -> AsyncIterator[Event]:
+        """Run one turn. Cancelling the consumer stops it and keeps what was received."""
+        ...
+
+    def compact(self, focus: str = "") -> AsyncIterator[Event]:
+        """Fold the conversation now; ``focus`` says what the summary should dwell on."""
+        ...
+
+    def context(self) -> ContextReport:
+        """What fills the window. Makes no request."""
+        ...
+
+    def messages(self) -> tuple[Message, ...]:
+        """The messages that the next request would carry."""
+        ...
+
+    def totals(self) -> SessionTotals:
+        """Requests, tokens and cost so far."""
+        ...
+
+    def sessions(self) -> tuple[SessionEntry, ...]:
+        """The sessions of this folder, newest first."""
+        ...
+
+    def reset(self) -> None:
+        """Begin a new session; the old one stays on disk."""
+        ...
+
+    def resume(self, session_id: str | None) -> tuple[str, ...]:
+        """Open another session (``None``: the newest other one) and return warnings.
+
+        Raises :class:`agent.errors.SessionError` when there is none such.
+        """
+        ...
+
+    async def set_model(self, model: str) -> None:
+        """Use another model from the next request on. Raises :class:`agent.errors.AgentError`."""
+        ...
+
+    def export(self, target: Path) -> Path:
+        """Write the readable transcript to ``target`` and return where it went.
+
+        Raises :class:`agent.errors.AgentError`.
+        """
+        ...
+
+    async def warm_up(self) -> None:
+        """Import what the first request needs, in the background. Never raises."""
+        ...
+
+    async def close(self) -> None:
+        """Release what the session holds open."""
+        ...

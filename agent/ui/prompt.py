@@ -1,0 +1,93 @@
+"""The input line, on prompt_toolkit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from prompt_toolkit.filters import Condition
+from prompt_toolkit.history import DummyHistory, History
+from prompt_toolkit.input import Input
+from prompt_toolkit.input.defaults import create_input
+from prompt_toolkit.input.typeahead import get_typeahead, store_typeahead
+from prompt_toolkit.key_binding import KeyPress
+from prompt_toolkit.output import Output
+from prompt_toolkit.output.defaults import create_output
+from prompt_toolkit.shortcuts import PromptSession
+from prompt_toolkit.styles import Style
+
+from agent.ui.completion import PromptCompleter, may_complete
+from agent.ui.keys import prompt_keys
+
+_STYLE = Style.from_dict({"prompt": "bold ansigreen", "question": "bold ansiyellow"})
+_MENU_ROWS = 6
+
+
+class Prompt:
+    """Reads what a person types: texts to send, and answers to questions.
+
+    The process's Ctrl-C signal is left alone; keys are read raw.
+    """
+
+    def __init__(
+        self,
+        history: History,
+        root: Path,
+        terminal_input: Input | None = None,
+        terminal_output: Output | None = None,
+    ) -> None:
+        self._input = terminal_input or create_input()
+        self._output = terminal_output or create_output()
+        self._texts: PromptSession[str] = PromptSession(
+            [("class:prompt", "> ")],
+            multiline=True,
+            prompt_continuation="  ",
+            history=history,
+            completer=PromptCompleter(root),
+            complete_in_thread=True,
+            complete_while_typing=Condition(self._may_complete),
+            reserve_space_for_menu=_MENU_ROWS,
+            key_bindings=prompt_keys(),
+            style=_STYLE,
+            input=self._input,
+            output=self._output,
+        )
+        self._answers: PromptSession[str] = PromptSession(
+            history=DummyHistory(), style=_STYLE, input=self._input, output=self._output
+        )
+
+    def _may_complete(self) -> bool:
+        return may_complete(self._texts.default_buffer.document.text_before_cursor)
+
+    async def text(self, drawn: Callable[[], None]) -> str:
+        """Read a text to send, of one or more lines; ``drawn`` is called when it can be typed.
+
+        Raises ``KeyboardInterrupt`` on Ctrl-C in an empty box, ``EOFError`` on Ctrl-D there.
+        """
+
+        def after_render(_: object) -> None:
+            self._texts.app.after_render -= after_render
+            drawn()
+
+        self._texts.app.after_render += after_render
+        return await self._texts.prompt_async(set_exception_handler=False, handle_sigint=False)
+
+    async def answer(self, question: str) -> str:
+        """Read one line as the answer to a question.
+
+        Keys that were typed before the question was seen do not answer it; they
+        are kept for the next text. Raises as :meth:`text` does.
+        """
+        early = self._typed_early()
+        try:
+            return await self._answers.prompt_async(
+                [("class:question", question)], set_exception_handler=False, handle_sigint=False
+            )
+        finally:
+            store_typeahead(self._input, early + get_typeahead(self._input))
+
+    def _typed_early(self) -> list[KeyPress]:
+        early = get_typeahead(self._input)
+        while keys := self._input.read_keys():
+            early += keys
+        return early

@@ -1,0 +1,198 @@
+"""What slash commands draw: the context, the messages, the sessions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from agent.events import ContextReport, SessionEntry, SessionTotals
+from agent.messages import Block, Message, OpaqueBlock, TextBlock, ThinkingBlock, ToolUseBlock
+from agent.ui import figures
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+BAR_CELLS = 60
+
+
+@dataclass(frozen=True)
+class Part:
+    """One part of the context: its name, size in tokens, glyph and style in the bar."""
+
+    name: str
+    tokens: int
+    glyph: str
+    style: str
+    remark: str = ""
+
+
+def grid(rows: Iterable[Sequence[Text]], right: Sequence[int] = ()) -> Table:
+    """Columns without lines; the ones in ``right`` hold figures."""
+    from rich.table import Table
+
+    cells = [list(row) for row in rows]
+    table = Table.grid(padding=(0, 2))
+    for index in range(max((len(row) for row in cells), default=0)):
+        table.add_column(justify="right" if index in right else "left", overflow="fold")
+    for row in cells:
+        table.add_row(*row)
+    return table
+
+
+def context_parts(report: ContextReport) -> tuple[Part, ...]:
+    """The parts that fill the budget, in the order of the request, and what is free."""
+    kept = sum(turn.tokens for turn in report.turns)
+    folded = ""
+    if report.folded_turns:
+        turns = figures.count(report.folded_turns, "turn")
+        folded = f"for {turns}, read back: {figures.one_line(report.folded_address)}"
+    free = max(report.size.budget - report.size.tokens, 0)
+    return (
+        Part("system", report.system, "█", "blue"),
+        Part("tools", report.tools, "▓", "cyan"),
+        Part("summary", report.summary, "▒", "magenta", folded),
+        Part("turns", kept, "█", "green", figures.count(len(report.turns), "turn")),
+        Part("free", free, "·", "dim"),
+    )
+
+
+def bar(parts: Sequence[Part], cells: int = BAR_CELLS) -> Text:
+    """The parts' shares as one line of ``cells`` cells; a part that is not empty has at least one.
+
+    The last part is the free room and takes what rounding leaves.
+    """
+    whole = sum(part.tokens for part in parts) or 1
+    text = Text()
+    for part in parts[:-1]:
+        room = cells - len(text)
+        wanted = round(part.tokens * cells / whole)
+        width = min(max(wanted, 1), room) if part.tokens else 0
+        text.append(part.glyph * width, part.style)
+    return text.append(parts[-1].glyph * (cells - len(text)), parts[-1].style)
+
+
+def context_summary(report: ContextReport) -> Text:
+    """The line above the bar: used, budget, window."""
+    size = report.size
+    window = f"window {figures.tokens(size.window)}"
+    source = f" ({figures.one_line(report.window_source)})" if report.window_source else ""
+    return Text.assemble(
+        (figures.one_line(report.model), "bold"),
+        f" · {figures.tokens(size.tokens)} of {figures.tokens(size.budget)} tokens (",
+        (figures.share(size), figures.share_style(size)),
+        f") · {window}{source}",
+    )
+
+
+def context_view(report: ContextReport) -> list[Text | Table]:
+    """``/context``: how full the window is, and with what."""
+    parts = context_parts(report)
+    legend = [
+        [
+            Text(part.glyph, part.style),
+            Text(part.name),
+            Text(figures.tokens(part.tokens)),
+            Text(part.remark, "dim"),
+        ]
+        for part in parts
+        if part.tokens or part.name != "summary"
+    ]
+    view: list[Text | Table] = [context_summary(report), bar(parts), grid(legend, right=[2])]
+    if report.output_reserve:
+        reserve = figures.tokens(report.output_reserve)
+        view.append(Text(f"{reserve} tokens of the window are kept for the answer", "dim"))
+    if report.turns:
+        rows = [
+            [
+                Text(f"turn {turn.turn}"),
+                Text(figures.tokens(turn.tokens)),
+                Text(figures.one_line(turn.first_words, 50)),
+                Text(figures.one_line(turn.address), "dim"),
+            ]
+            for turn in report.turns
+        ]
+        view += [Text(), grid(rows, right=[1])]
+    return view + [Text(figures.one_line(note), "yellow") for note in report.notes]
+
+
+def block_kind(block: Block) -> str:
+    """What a block is, in a word."""
+    match block:
+        case TextBlock():
+            return "text"
+        case ThinkingBlock():
+            return "thinking"
+        case ToolUseBlock():
+            return f"call {figures.one_line(block.name, 30)}"
+        case OpaqueBlock():
+            return figures.one_line(block.kind, 30) or "other"
+        case _:
+            return "error result" if block.is_error else "result"
+
+
+def block_text(block: Block) -> str:
+    """What a block says, for a preview and its size in characters."""
+    match block:
+        case TextBlock(text):
+            return text
+        case ThinkingBlock(thinking, _):
+            return thinking
+        case ToolUseBlock():
+            return " ".join(f"{key}={value}" for key, value in block.input.items())
+        case OpaqueBlock(data):
+            return " ".join(str(value) for value in data.values())
+        case _:
+            return block.content
+
+
+def messages_view(messages: Sequence[Message]) -> Table:
+    """``/messages``: one line for each message of the next request."""
+    rows = []
+    for number, message in enumerate(messages, 1):
+        texts = [block_text(block) for block in message.blocks]
+        size = sum(len(text) for text in texts)
+        rows.append(
+            [
+                Text(str(number), "dim"),
+                Text(message.role, "bold" if message.role == "user" else ""),
+                Text(f"{figures.tokens(size)} chars"),
+                Text(", ".join(block_kind(block) for block in message.blocks), "cyan"),
+                Text(figures.one_line(" ".join(text[:200] for text in texts), 60)),
+            ]
+        )
+    return grid(rows, right=[0, 2])
+
+
+def sessions_view(sessions: Sequence[SessionEntry], now: float) -> Table:
+    """``/sessions``: one line each; ``now`` is in seconds since the epoch."""
+    return grid(
+        (
+            [
+                Text("*" if entry.current else " ", "green"),
+                Text(figures.one_line(entry.id), "bold" if entry.current else ""),
+                Text(figures.age(max(now - entry.modified, 0))),
+                Text(figures.count(entry.turns, "turn")),
+                Text(figures.size(entry.size)),
+                Text(figures.one_line(entry.first_words, 50), "dim"),
+            ]
+            for entry in sessions
+        ),
+        right=[2, 3, 4],
+    )
+
+
+def totals_view(totals: SessionTotals) -> Text:
+    """``/cost``: requests, tokens and, when prices are known, dollars."""
+    usage = totals.usage
+    cost = "cost unknown: no prices for this model"
+    if totals.cost is not None:
+        cost = f"${totals.cost:.4f}" if totals.cost < 1 else f"${totals.cost:.2f}"
+    return Text(
+        f"{figures.count(totals.requests, 'request')} · in {figures.tokens(usage.prompt_tokens)} "
+        f"(cached {figures.tokens(usage.cache_read_input_tokens)}, "
+        f"written {figures.tokens(usage.cache_creation_input_tokens)}) · "
+        f"out {figures.tokens(usage.output_tokens)} · {cost}"
+    )

@@ -1,0 +1,1 @@
+"""A strict Messages API server on loopback, for tests and demonstrations."""

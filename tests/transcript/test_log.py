@@ -1,0 +1,173 @@
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from agent.errors import SessionError, TranscriptError
+from agent.transcript.files import private_folder
+from agent.transcript.log import Log, read_log
+from agent.transcript.records import UserRecord
+from agent.transcript.sessions import find_session, list_sessions, new_id
+
+
+def write_log(path: Path, count: int) -> None:
+    log = Log.create(path, clock=lambda: 1.0)
+    for number in range(1, count + 1):
+        log.append(UserRecord(number, f"message {number} \u2028 with a separator"))
+    log.close()
+
+
+def texts(path: Path) -> list[str]:
+    return [
+        entry.record.text
+        for entry in read_log(path).entries
+        if isinstance(entry.record, UserRecord)
+    ]
+
+
+def test_append_and_read(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    write_log(path, 3)
+    found = read_log(path)
+    assert [entry.seq for entry in found.entries] == [1, 2, 3]
+    assert found.skipped == 0
+    assert not found.torn
+
+
+def test_files_are_private_under_any_umask(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        folder = private_folder(tmp_path / "transcripts")
+        write_log(folder / "a.jsonl", 1)
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert stat.S_IMODE((folder / "a.jsonl").stat().st_mode) == 0o600
+
+
+def test_links_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    with pytest.raises(TranscriptError, match="symbolic link"):
+        private_folder(tmp_path / "link")
+    write_log(tmp_path / "real" / "a.jsonl", 1)
+    (tmp_path / "b.jsonl").symlink_to(tmp_path / "real" / "a.jsonl")
+    with pytest.raises(SessionError):
+        Log.open(tmp_path / "b.jsonl")
+
+
+def test_truncated_at_every_byte(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    write_log(path, 4)
+    whole = path.read_bytes()
+    ends = [index + 1 for index, byte in enumerate(whole) if byte == ord("\n")]
+    for length in range(len(whole) + 1):
+        path.write_bytes(whole[:length])
+        complete = sum(end <= length or end - 1 == length for end in ends)
+        log, found = Log.open(path)
+        assert len(found.entries) == complete, length
+        log.append(UserRecord(99, "later"))
+        log.close()
+        assert texts(path)[complete:] == ["later"]
+
+
+def damage(data: bytes) -> Iterator[bytes]:
+    middle = len(data) // 2
+    yield data[:middle] + b"\0" * 40 + data[middle:]
+    yield data[:middle] + b"\xff\xfe" + data[middle + 2 :]
+    yield data.replace(b"message 2", b"message X")
+    yield data + data
+
+
+def test_damage_in_the_middle_costs_only_what_it_hits(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    write_log(path, 4)
+    for number, data in enumerate(damage(path.read_bytes())):
+        path.write_bytes(data)
+        found = read_log(path)
+        assert found.skipped >= 1, number
+        assert len(found.entries) >= 3, number
+        assert texts(path)[-1].startswith("message 4")
+
+
+@given(st.lists(st.tuples(st.integers(0, 5_000), st.integers(0, 255)), min_size=1, max_size=6))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150)
+def test_random_damage_raises_nothing(
+    tmp_path_factory: pytest.TempPathFactory, changes: list[tuple[int, int]]
+) -> None:
+    path = tmp_path_factory.mktemp("log") / "a.jsonl"
+    write_log(path, 5)
+    data = bytearray(path.read_bytes())
+    for position, value in changes:
+        data[position % len(data)] = value
+    path.write_bytes(data)
+    log, found = Log.open(path)
+    log.append(UserRecord(99, "later"))
+    log.close()
+    assert texts(path)[-1] == "later"
+    assert len(found.entries) + found.skipped >= 5 - len(changes)
+
+
+def test_one_writer_at_a_time(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    write_log(path, 1)
+    log, _ = Log.open(path)
+    with pytest.raises(SessionError, match="another process"):
+        Log.open(path)
+    log.close()
+    second, _ = Log.open(path)
+    second.close()
+
+
+def test_a_failed_write_is_told_and_later_ones_count(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    write_log(path, 1)
+    log, _ = Log.open(path)
+    descriptor = log._descriptor
+    reader = os.open(path, os.O_RDONLY)
+    keep = os.dup(descriptor)
+    os.dup2(reader, descriptor)
+    with pytest.raises(TranscriptError, match="cannot write"):
+        log.append(UserRecord(2, "lost"))
+    os.dup2(keep, descriptor)
+    log.append(UserRecord(3, "kept"))
+    log.close()
+    os.close(reader)
+    os.close(keep)
+    assert texts(path)[-1] == "kept"
+    assert "lost" not in " ".join(texts(path))
+
+
+def test_finding_sessions(tmp_path: Path) -> None:
+    with pytest.raises(SessionError, match="no session"):
+        find_session(tmp_path, None)
+    for name, when in (("20260101-000000-aaaa", 100), ("20260102-000000-bbbb", 50)):
+        write_log(tmp_path / f"{name}.jsonl", 2)
+        os.utime(tmp_path / f"{name}.jsonl", (when, when))
+    assert find_session(tmp_path, None) == "20260101-000000-aaaa"
+    assert find_session(tmp_path, "20260102") == "20260102-000000-bbbb"
+    with pytest.raises(SessionError, match="ambiguous"):
+        find_session(tmp_path, "2026010")
+    for wrong in ("nope", "", "../20260101-000000-aaaa", "20260101-000000-aaaa.jsonl"):
+        with pytest.raises(SessionError, match="no session"):
+            find_session(tmp_path, wrong)
+
+
+def test_one_bad_file_hides_no_other(tmp_path: Path) -> None:
+    write_log(tmp_path / "good.jsonl", 2)
+    (tmp_path / "bad.jsonl").write_bytes(b"\xff\x00 not a log")
+    infos = {info.id: info for info in list_sessions(tmp_path)}
+    assert infos["good"].turns == 2
+    assert infos["good"].first_words.startswith("message 1")
+    assert infos["bad"].turns == 0
+
+
+def test_ids_sort_by_time_and_differ() -> None:
+    assert new_id() != new_id()
+    assert len(new_id()) == len("20261130-120455-3f9a")

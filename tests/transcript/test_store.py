@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+
+from agent.errors import SessionError
+from agent.transcript.readable import BOUNDARY, Renderer
+from agent.transcript.records import (
+    CompactionRecord,
+    Entry,
+    Record,
+    ToolResultRecord,
+    UserRecord,
+)
+from agent.transcript.store import Transcript
+from tests.strategies import SESSION, Story, stories
+
+
+def lines_at(folder: Path, address: str) -> str:
+    """The text that an address names, read the way ``read_file`` counts lines."""
+    place = address.split(", ", maxsplit=1)[0]
+    path, span = place.rsplit(":", 1)
+    first, last = (int(number) for number in span.split("-"))
+    lines = (folder.parent / path).read_bytes().decode().split("\n")
+    return "\n".join(lines[first - 1 : last])
+
+
+def make(folder: Path, records: list[Record]) -> Transcript:
+    transcript = Transcript.start(folder, folder.name, SESSION)
+    for record in records[1:]:
+        transcript.append(record)
+    return transcript
+
+
+def test_nothing_is_on_disk_before_something_is_said(tmp_path: Path) -> None:
+    transcript = Transcript.start(tmp_path / ".transcripts", ".transcripts", SESSION)
+    assert not (tmp_path / ".transcripts").exists()
+    transcript.append(UserRecord(1, "hello"))
+    assert transcript.saved
+    folder = tmp_path / ".transcripts"
+    assert (folder / ".gitignore").read_text() == "*\n"
+    assert (folder / "latest.txt").read_text() == ".transcripts/s-1.md\n"
+    assert {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()} == {0o600}
+    transcript.close()
+
+
+@given(records=stories())
+@settings(max_examples=60)
+def test_addresses_name_the_words_and_survive_a_rebuild(
+    tmp_path_factory: pytest.TempPathFactory, records: list[Record]
+) -> None:
+    folder = tmp_path_factory.mktemp("work") / ".transcripts"
+    transcript = make(folder, records)
+    turns = [record for record in records if isinstance(record, UserRecord)]
+    results = [record for record in records if isinstance(record, ToolResultRecord)]
+    addresses = {turn.turn: transcript.address(turn.turn, turn.turn) for turn in turns}
+    for turn in turns:
+        found = lines_at(folder, addresses[turn.turn])
+        assert found.startswith(f"## Turn {turn.turn} ")
+        assert turn.text in found
+    for result in results:
+        assert result.content in lines_at(folder, transcript.result_address(result.tool_use_id))
+    view, text = transcript.view, transcript.readable_path.read_bytes()
+    transcript.close()
+    transcript.readable_path.unlink()
+    again = Transcript.open(folder, "s-1", ".transcripts")
+    assert again.readable_path.read_bytes() == text
+    assert {turn: again.address(turn, turn) for turn in addresses} == addresses
+    assert again.view == view
+    again.close()
+
+
+def test_a_behind_readable_file_is_rebuilt(tmp_path: Path) -> None:
+    folder = tmp_path / ".transcripts"
+    story = Story()
+    story.user("one")
+    story.user("two")
+    transcript = make(folder, story.records)
+    transcript.close()
+    whole = transcript.readable_path.read_bytes()
+    transcript.readable_path.write_bytes(whole[: len(whole) // 2])
+    again = Transcript.open(folder, "s-1", ".transcripts")
+    assert again.readable_path.read_bytes() == whole
+    again.append(UserRecord(3, "three"))
+    again.close()
+    assert again.readable_path.read_bytes().startswith(whole)
+
+
+def test_damage_is_one_warning(tmp_path: Path) -> None:
+    folder = tmp_path / ".transcripts"
+    story = Story()
+    for number in range(3):
+        story.user(f"message {number}")
+    make(folder, story.records).close()
+    log = folder / "s-1.jsonl"
+    log.write_bytes(log.read_bytes().replace(b"message 1", b"message X"))
+    again = Transcript.open(folder, "s-1", ".transcripts")
+    (warning,) = again.take_warnings()
+    assert "1 damaged record" in warning
+    assert again.take_warnings() == []
+    assert again.view.turns[-1].messages[0].text == "message 2"
+    again.close()
+
+
+def test_an_unknown_session_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(SessionError, match="cannot open"):
+        Transcript.open(tmp_path / ".transcripts", "nope", ".transcripts")
+
+
+def test_a_boundary_is_written_but_never_decides_anything(tmp_path: Path) -> None:
+    folder = tmp_path / ".transcripts"
+    story = Story()
+    story.user(f"{BOUNDARY} I only typed this")
+    story.user("second")
+    transcript = make(folder, story.records)
+    assert len(transcript.view.turns) == 2
+    transcript.append(
+        CompactionRecord("auto", "summary", 2, "short", "short", folded_turns=1, address="x:1-2")
+    )
+    text = transcript.readable_path.read_text()
+    assert f"{BOUNDARY} 1 turns folded (auto, summary)" in text
+    assert "> short" in text
+    transcript.close()
+
+
+def test_a_fence_is_longer_than_what_it_holds() -> None:
+    text = Renderer().feed(Entry(1, 0.0, ToolResultRecord("t", "````\nx\n````", is_error=False)))
+    assert "`````\n````\nx\n````\n`````\n" in text
