@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
 from dataclasses import dataclass, replace
 
 from agent.events import EventStream, ToolCallFinished, ToolCallStarted, ToolOutput
@@ -35,28 +36,25 @@ class ToolRunner:
 
         :raises TranscriptError: a record could not be saved.
         """
-        started = self.clock()
-        yield ToolCallStarted(
-            call.id, call.name, call.input, self.box.summary(call.name, call.input)
-        )
+        summary = self.box.summary(call.name, call.input)
+        yield ToolCallStarted(call.id, call.name, call.input, summary)
         outcome, seconds = BoundedOutcome(refusal, is_error=True), 0.0
         if not refusal:
             output: asyncio.Queue[str] = asyncio.Queue()
             acting = asyncio.create_task(self._act(call, output))
             try:
-                async for text in _until_done(output, acting):
-                    yield ToolOutput(call.id, text)
+                async with aclosing(_until_done(output, acting)) as texts:
+                    async for text in texts:
+                        yield ToolOutput(call.id, text)
                 outcome, seconds = acting.result()
             finally:
                 acting.cancel()
                 await asyncio.wait([acting])
         file = str(outcome.output_file) if outcome.output_file else ""
-        self.transcript.append(
-            ToolResultRecord(call.id, outcome.content, outcome.is_error, seconds, file)
-        )
-        yield ToolCallFinished(
-            call.id, call.name, outcome.content, outcome.is_error, seconds, outcome.diff
-        )
+        # A server may refuse an empty result.
+        content = outcome.content or "(no output)"
+        self.transcript.append(ToolResultRecord(call.id, content, outcome.is_error, seconds, file))
+        yield ToolCallFinished(call.id, call.name, content, outcome.is_error, seconds, outcome.diff)
 
     async def _act(
         self, call: ToolUseBlock, output: asyncio.Queue[str]

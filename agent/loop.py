@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from agent.calls import ToolRunner
 from agent.context import ladder
 from agent.context.engine import ContextEngine
-from agent.context.overflow import Overflow, classify, classify_stop
+from agent.context.overflow import classify, classify_stop
 from agent.context.tokens import learnt_factor
 from agent.errors import AgentError, ProviderError
 from agent.events import (
@@ -26,7 +26,6 @@ from agent.events import (
     Notice,
     RequestFinished,
     RequestStarted,
-    RetryScheduled,
     TextDelta,
     ThinkingDelta,
     TurnFinished,
@@ -34,19 +33,14 @@ from agent.events import (
 )
 from agent.messages import Block, TextBlock, ToolUseBlock, Usage
 from agent.providers.base import BlockPart, EndPart, Request, TextPart, ThinkingPart
+from agent.recovery import Recovery
 from agent.retry import Retries
 from agent.transcript.records import (
     AssistantEndRecord,
     BlockRecord,
-    DiscardedRecord,
     InterruptedRecord,
-    ThinkingDroppedRecord,
     UserRecord,
 )
-
-MOST_RESCUES_PER_REQUEST = 3
-
-_FOREIGN_THINKING = "signature in thinking block"
 
 
 @dataclass
@@ -178,87 +172,32 @@ def _stop_notice(stop_reason: str) -> Notice | None:
 async def _request(turn: Turn) -> EventStream:
     """Get one whole assistant message: fit, send, and send again where that helps."""
     engine = turn.engine
-    retries = Retries(turn.retry_limit_seconds)
-    rescues = 0
-    thinking_dropped = False
+    recovery = Recovery(engine, Retries(turn.retry_limit_seconds))
     while True:
         async with aclosing(ladder.fit(engine)) as events:
             async for event in events:
                 yield event
-        size = engine.size()
-        max_tokens = engine.budget.max_tokens(size.tokens, exact=size.exact)
+        max_tokens = engine.max_tokens()
         turn.requests += 1
-        yield RequestStarted(turn.requests, size)
+        yield RequestStarted(turn.requests, engine.size())
         try:
             async with aclosing(_receive(turn, engine.request(max_tokens))) as events:
                 async for event in events:
                     yield event
+        except ProviderError as error:
+            failure, overflow = error, classify(error)
+        else:
             overflow = classify_stop(turn.stop_reason)
             if overflow is None:
                 return
-            failure: ProviderError = ProviderError("the model's window is full")
-        except ProviderError as error:
-            overflow, failure = classify(error), error
+            failure = ProviderError("the model's window is full")
         if overflow is not None:
-            rescues += 1
-            async with aclosing(_rescue(turn, overflow, failure, max_tokens, rescues)) as events:
-                async for event in events:
-                    yield event
-        elif _FOREIGN_THINKING in str(failure) and not thinking_dropped:
-            thinking_dropped = True
-            engine.transcript.append(ThinkingDroppedRecord(str(failure)))
+            steps = recovery.after_overflow(overflow, failure, max_tokens)
         else:
-            wait = retries.wait(failure)
-            if wait is None:
-                raise failure
-            _discard_partial(turn, str(failure))
-            yield RetryScheduled(str(failure), wait, retries.attempt)
-            await asyncio.sleep(wait)
-
-
-async def _rescue(
-    turn: Turn, overflow: Overflow, failure: ProviderError, max_tokens: int, attempt: int
-) -> EventStream:
-    """Make a refused request fit.
-
-    The tries for one request count as one rescue; rescues are bounded per session
-    and apart in time.
-
-    :raises AgentError: there was a rescue too recently, or there were too many.
-    """
-    engine = turn.engine
-    if attempt == 1:
-        _allow_rescue(engine, failure)
-    elif attempt > MOST_RESCUES_PER_REQUEST:
-        raise AgentError(
-            f"the server still finds the conversation too long after {attempt - 1} attempts to "
-            f"shorten it ({failure}); everything is kept: /compact, or set --max-input-tokens lower"
-        )
-    _discard_partial(turn, str(failure))
-    async with aclosing(ladder.rescue(engine, overflow, max_tokens)) as events:
-        async for event in events:
-            yield event
-
-
-def _allow_rescue(engine: ContextEngine, failure: ProviderError) -> None:
-    now = engine.clock()
-    too_soon = (
-        engine.rescued_at is not None and now - engine.rescued_at < engine.rescue_interval_seconds
-    )
-    if too_soon or engine.rescues >= engine.max_rescues:
-        why = "twice within a short time" if too_soon else f"more than {engine.max_rescues} times"
-        raise AgentError(
-            f"the server found the conversation too long {why} ({failure}); everything is kept: "
-            "/compact, or set --max-input-tokens lower"
-        )
-    engine.rescues += 1
-    engine.rescued_at = now
-
-
-def _discard_partial(turn: Turn, reason: str) -> None:
-    """Leave an unfinished message out of the view; the transcript keeps it."""
-    if turn.engine.view.pending:
-        turn.engine.transcript.append(DiscardedRecord(reason))
+            steps = recovery.after_failure(failure)
+        async with aclosing(steps) as events:
+            async for event in events:
+                yield event
 
 
 async def _receive(turn: Turn, request: Request) -> EventStream:

@@ -42,12 +42,14 @@ class Budget:
         """The most input that leaves room for an answer."""
         return self.window - self.reserve
 
-    def max_tokens(self, size: int, *, exact: bool) -> int:
+    def max_tokens(self, size: int, uncertain: int) -> int:
         """How long an answer to an input of ``size`` tokens may be.
 
-        An estimated size is given a margin of 5%.
+        ``uncertain`` is the part of the size that was only estimated; it is given a
+        margin of 30%, which is how far estimates may be off. What a server reported
+        may be off by a little, too.
         """
-        room = self.window - size - (0 if exact else size // 20)
+        room = self.window - size - size // 50 - uncertain * 3 // 10 - 16
         return max(min(self.most_output, room), min(self.reserve, self.most_output))
 
 

@@ -72,6 +72,12 @@ class ContextEngine:
         """A server has said how large the present view is."""
         self._known = (self.view, tokens)
 
+    def max_tokens(self) -> int:
+        """How long the answer to the present view may be, in tokens."""
+        size, anchor = self.size(), self.view.anchor
+        certain = size.tokens if size.exact else anchor.tokens if anchor else 0
+        return self.budget.max_tokens(size.tokens, max(size.tokens - certain, 0))
+
     def request(self, max_tokens: int) -> Request:
         """The view as a request."""
         view = self.view

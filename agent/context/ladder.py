@@ -7,6 +7,7 @@ makes the view smaller and is recorded, or nothing has changed.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import aclosing
 from dataclasses import dataclass, replace
 
 from agent.context import ledger, plan
@@ -40,6 +41,9 @@ from agent.transcript.view import apply
 TARGET = 0.5
 """A view that stubs alone bring to this part of the budget needs no model call."""
 
+LEAST_SUMMARY = 300
+"""Room in tokens for a summary and a ledger beside the kept turns; both adapt to it."""
+
 _CHARS_PER_TOKEN = 3
 
 _CUT_MARGIN = 0.9
@@ -50,7 +54,7 @@ _CUT_MARGIN = 0.9
 class Descent:
     """How the ladder is to be gone down this time.
 
-    ``factor`` corrects estimates; ``window`` is a window learnt from a refusal, or 0.
+    ``factor`` corrects estimates; ``window`` is a window that a refusal has told, or 0.
     """
 
     trigger: Trigger
@@ -72,8 +76,9 @@ async def fit(engine: ContextEngine) -> EventStream:
         return
     factor = _calibrated(engine, size.tokens)
     descent = Descent("auto", engine.keep_recent_turns, use_model=True, factor=factor)
-    async for event in _descend(engine, descent, size.tokens):
-        yield event
+    async with aclosing(_descend(engine, descent, size.tokens)) as events:
+        async for event in events:
+            yield event
 
 
 async def compact(engine: ContextEngine, focus: str = "") -> EventStream:
@@ -89,8 +94,18 @@ async def compact(engine: ContextEngine, focus: str = "") -> EventStream:
     yield CompactionStarted("manual", size)
     factor = _calibrated(engine, size)
     descent = Descent("manual", 0, use_model=True, factor=factor, focus=focus)
-    async for event in _fold(engine, descent, folding, size):
-        yield event
+    async with aclosing(_fold(engine, descent, folding, size)) as events:
+        async for event in events:
+            yield event
+
+
+def lower_output(engine: ContextEngine, overflow: Overflow) -> bool:
+    """Learn from a refusal; true when a shorter answer alone makes the request fit."""
+    if overflow.kind != "input_plus_output" or not (overflow.size and overflow.limit):
+        return False
+    engine.know_size(overflow.size)
+    engine.budget = lower_window(engine.budget, overflow.limit)
+    return overflow.size <= engine.budget.most_input
 
 
 async def rescue(engine: ContextEngine, overflow: Overflow, max_tokens: int) -> EventStream:
@@ -109,20 +124,16 @@ async def rescue(engine: ContextEngine, overflow: Overflow, max_tokens: int) -> 
     else:
         limit = overflow.limit or _guessed_window(engine, overflow, real, max_tokens)
         engine.budget = lower_window(engine.budget, limit)
-    if overflow.kind == "input_plus_output" and real <= engine.budget.most_input:
-        yield Notice(
-            f"the window is {engine.budget.window} tokens: the answer's length was lowered to fit"
-        )
-        return
     descent = Descent(
         trigger="overflow",
         keep=engine.keep_recent_turns,
         use_model=False,
         factor=_calibrated(engine, real),
-        window=0 if overflow.kind == "bytes" else engine.budget.window,
+        window=engine.budget.window if overflow.limit else 0,
     )
-    async for event in _descend(engine, descent, real):
-        yield event
+    async with aclosing(_descend(engine, descent, real)) as events:
+        async for event in events:
+            yield event
 
 
 def _guessed_window(engine: ContextEngine, overflow: Overflow, real: int, max_tokens: int) -> int:
@@ -148,8 +159,9 @@ async def _descend(engine: ContextEngine, descent: Descent, size: int) -> EventS
         if folding is None:
             break
         compactions = engine.view.compactions
-        async for event in _fold(engine, replace(descent, keep=keep), folding, size):
-            yield event
+        async with aclosing(_fold(engine, descent, folding, size)) as events:
+            async for event in events:
+                yield event
         if engine.view.compactions == compactions:
             break
         size = engine.size().tokens
@@ -182,8 +194,7 @@ def _affordable_keep(engine: ContextEngine, descent: Descent) -> int:
     """How many finished turns can stay beside a summary without exceeding the budget."""
     view = replace(engine.view, factor=descent.factor)
     meter, budget = engine.meter, engine.budget.tokens
-    taken = meter.system(view) + meter.tools(view) + ledger.ledger_tokens(budget)
-    taken += summary_tokens(budget) // 2
+    taken = meter.system(view) + meter.tools(view) + LEAST_SUMMARY
     if view.running:
         taken += meter.messages(view, view.turns[-1].messages)
     return plan.fitting_keep(
@@ -223,37 +234,44 @@ async def _fold(
 async def _ask_model(
     engine: ContextEngine, descent: Descent, folding: FoldPlan
 ) -> tuple[str, Usage]:
+    """The model's summary, and what it cost.
+
+    A refusal because of the answer's length is met with a shorter one, once; a
+    window that a refusal tells is learnt.
+    """
     view = replace(engine.view, factor=descent.factor)
     request = summary_request(view, folding, engine.budget, descent.focus)
     meter = engine.meter
     size = meter.system(view) + meter.tools(view) + meter.messages(view, request.messages)
-    try:
-        summary = await summarise(engine.provider, request, engine.budget, size)
-    except ProviderError as error:
-        overflow = classify(error)
-        if overflow is not None and overflow.limit:
+    uncertain = size // 2
+    while True:
+        try:
+            summary = await summarise(engine.provider, request, engine.budget, size, uncertain)
+        except ProviderError as error:
+            overflow = classify(error)
+            if overflow is None or not overflow.limit:
+                raise
             engine.budget = lower_window(engine.budget, overflow.limit)
-        raise
-    return summary.text, summary.usage
+            if overflow.kind != "input_plus_output" or not overflow.size or not uncertain:
+                raise
+            size, uncertain = overflow.size, 0
+        else:
+            return summary.text, summary.usage
 
 
 def _summary_draft(
     engine: ContextEngine, descent: Descent, folding: FoldPlan, body: str
 ) -> CompactionRecord:
-    folded = replace(engine.view, turns=folding.fold, factor=descent.factor)
-    size = engine.meter.messages(folded, folded.messages)
-    tokens = min(ledger.ledger_tokens(engine.budget.tokens), size // 3)
-    return _folding_draft(engine, descent, folding, "summary", body, tokens)
+    room = ledger.ledger_tokens(engine.budget.tokens)
+    return _folding_draft(engine, descent, folding, "summary", body, room)
 
 
 def _digest_draft(engine: ContextEngine, descent: Descent, folding: FoldPlan) -> CompactionRecord:
     """A summary written by code: the last one, clipped, and a larger ledger."""
-    folded = replace(engine.view, turns=folding.fold, factor=descent.factor)
-    size = engine.meter.messages(folded, folded.messages)
-    room = summary_tokens(engine.budget.tokens)
-    body = engine.view.summary_body[: room * _CHARS_PER_TOKEN]
-    tokens = ledger.ledger_tokens(engine.budget.tokens) + room // 2
-    return _folding_draft(engine, descent, folding, "digest", body, min(tokens, size // 2))
+    tokens = summary_tokens(engine.budget.tokens)
+    body = engine.view.summary_body[: tokens * _CHARS_PER_TOKEN]
+    room = ledger.ledger_tokens(engine.budget.tokens) + tokens // 2
+    return _folding_draft(engine, descent, folding, "digest", body, room)
 
 
 def _folding_draft(
@@ -264,20 +282,31 @@ def _folding_draft(
     body: str,
     ledger_room: int,
 ) -> CompactionRecord:
-    past = engine.view.past + tuple(facts_of(turn.number, turn.messages) for turn in folding.fold)
-    address = engine.transcript.address
-    kept = ledger.render_ledger(past, address, round(ledger_room / descent.factor))
-    return CompactionRecord(
+    """The record of a fold: ``body``, and a ledger of at most ``ledger_room`` tokens.
+
+    The ledger gives way to the kept turns, and never takes more than a third of
+    what is folded.
+    """
+    view, meter, address = engine.view, engine.meter, engine.transcript.address
+    past = view.past + tuple(facts_of(turn.number, turn.messages) for turn in folding.fold)
+    draft = CompactionRecord(
         trigger=descent.trigger,
         method=method,
         kept_from=folding.kept_from,
-        summary="\n\n".join(part for part in (body, kept) if part),
+        summary=body,
         body=body,
         address=address(folding.fold[0].number, folding.fold[-1].number),
         folded_turns=len(folding.fold),
         factor=descent.factor,
         window=descent.window,
     )
+    bare = apply(view, draft)
+    folded = replace(bare, turns=folding.fold, summary=view.summary)
+    third = meter.messages(bare, folded.messages) // 3
+    free = engine.budget.tokens - meter.whole(bare)
+    room = max(min(ledger_room, third, free), 0)
+    kept = ledger.render_ledger(past, address, round(room / descent.factor))
+    return replace(draft, summary="\n\n".join(part for part in (body, kept) if part))
 
 
 def _clip(engine: ContextEngine, descent: Descent, size: int) -> Iterator[Event]:

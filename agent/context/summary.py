@@ -65,15 +65,20 @@ def summary_request(view: View, plan: FoldPlan, budget: Budget, focus: str) -> R
     )
 
 
-async def summarise(provider: Provider, request: Request, budget: Budget, size: int) -> Summary:
-    """Ask for the summary; ``size`` is the request's estimated prompt in tokens.
+async def summarise(
+    provider: Provider, request: Request, budget: Budget, size: int, uncertain: int
+) -> Summary:
+    """Ask for the summary.
+
+    ``size`` is the request's prompt in tokens, ``uncertain`` the part of it that may
+    be off.
 
     :raises SummaryError: the request does not fit, or the answer is empty, cut off,
         or asks for a tool.
     :raises ProviderError: the server refused or failed.
     """
-    room = budget.window - size - size // 20
-    if room < summary_tokens(budget.tokens):
+    room = budget.max_tokens(size, uncertain)
+    if size + min(room, summary_tokens(budget.tokens)) > budget.window:
         raise SummaryTooLargeError(f"the turns to fold (about {size} tokens) do not fit the window")
     fitted = replace(request, max_tokens=min(request.max_tokens, room))
     texts: list[str] = []

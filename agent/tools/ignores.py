@@ -44,9 +44,11 @@ def parse_rules(text: str) -> tuple[Rule, ...]:
             patterns = GitIgnoreSpec.from_lines([line]).patterns
         except (ValueError, re.error):
             continue
-        for pattern in patterns:
-            if isinstance(pattern, RegexPattern) and pattern.regex is not None:
-                rules.append(Rule(pattern.regex, bool(pattern.include)))
+        rules.extend(
+            Rule(pattern.regex, bool(pattern.include))
+            for pattern in patterns
+            if isinstance(pattern, RegexPattern) and pattern.regex is not None
+        )
     return tuple(rules)
 
 

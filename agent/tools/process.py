@@ -20,7 +20,7 @@ _POLL_SECONDS = 0.02
 _DRAIN_SECONDS = 0.3
 _TIMEOUT_GRACE_SECONDS = 2.0
 # A person who presses Ctrl-C has the prompt back within half a second.
-_CANCEL_GRACE_SECONDS = 0.3
+_CANCEL_GRACE_SECONDS = 0.2
 # How long the kernel may take to end a killed process.
 _KILL_SECONDS = 0.5
 _SECRETS = frozenset({"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import BinaryIO
@@ -20,6 +21,7 @@ _BINARY_PROBE_BYTES = 8_192
 _CHUNK = 1 << 20
 # Counting the lines after a page is a courtesy; it must not take minutes.
 _MAX_COUNTED_BYTES = 256 << 20
+_ADDRESS = re.compile(r"(.+?):(\d{1,12})(?:-(\d{1,12}))?(?:, turn \d+)?")
 _NOTE_CHARS = 130
 _MIN_PAGE_CHARS = 200
 
@@ -71,14 +73,14 @@ class ReadFile:
 
     def plan(self, arguments: Mapping[str, object], context: ToolContext) -> Action:
         """A read of the path."""
-        return _action(resolve(text(arguments, "path"), context))
+        return _action(_located(arguments, context)[0])
 
     async def run(self, arguments: Mapping[str, object], context: ToolContext) -> ToolOutcome:
         """Read one page."""
-        target = resolve(text(arguments, "path"), context)
+        target, first, count = _located(arguments, context)
         context.confirm(_action(target))
-        start = Start(integer(arguments, "offset", 1), integer(arguments, "column", 1))
-        limit = integer(arguments, "limit", DEFAULT_LIMIT)
+        start = Start(integer(arguments, "offset", first), integer(arguments, "column", 1))
+        limit = integer(arguments, "limit", count)
         room = max(context.max_chars, _MIN_PAGE_CHARS) - _NOTE_CHARS
 
         def work(stop: Stop) -> str:
@@ -86,6 +88,22 @@ class ReadFile:
                 return read_page(file, target.shown, start, limit, room, stop)
 
         return ToolOutcome(await in_thread(work), capped=True)
+
+
+def _located(arguments: Mapping[str, object], context: ToolContext) -> tuple[Target, int, int]:
+    """The file, and the first line and the number of lines unless arguments say otherwise.
+
+    A path such as ``.transcripts/<id>.md:120-188, turn 12``, which is how a summary
+    names the turns that it covers, is taken for those lines of the file.
+    """
+    path = text(arguments, "path")
+    target = resolve(path, context)
+    found = _ADDRESS.fullmatch(path)
+    if found is None or target.path.exists():
+        return target, 1, DEFAULT_LIMIT
+    first = max(1, int(found[2]))
+    last = int(found[3] or first)
+    return resolve(found[1], context), first, max(1, last - first + 1)
 
 
 def _action(target: Target) -> Action:

@@ -84,7 +84,7 @@ def _matches_in_file(path: Path, pattern: regex.Pattern[str], stop: Stop) -> Ite
             stop.check()
             line = data.decode("utf-8", "replace").rstrip("\r\n")
             try:
-                found = pattern.search(line, concurrent=True, timeout=_MAX_LINE_SECONDS)
+                found = pattern.search(line, timeout=_MAX_LINE_SECONDS)
             except TimeoutError as error:
                 raise ToolError(
                     f"The pattern takes too long on line {number} of {path.name}; "

@@ -14,6 +14,7 @@ from agent.messages import (
     Block,
     Message,
     TextBlock,
+    ThinkingBlock,
     ToolResultBlock,
     ToolSpec,
     assistant_text,
@@ -209,6 +210,9 @@ def _end_message(view: View, record: AssistantEndRecord) -> View:
 
 def _add_assistant(view: View, blocks: tuple[Block, ...]) -> View:
     kept = tuple(block for block in blocks if not is_blank(block))
+    if any(isinstance(block, ThinkingBlock) and not block.signature for block in kept):
+        # Reasoning that was cut off, or that a server does not sign, cannot be sent back.
+        kept = tuple(block for block in kept if not is_thinking(block))
     while kept and is_thinking(kept[-1]):
         kept = kept[:-1]
     if not kept:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
@@ -13,7 +13,7 @@ from typing import TypeAlias
 from rich.console import RenderableType
 from rich.text import Text
 
-from agent.events import Event
+from agent.events import EventStream
 from agent.ui import figures, views
 from agent.ui.port import SessionPort
 from agent.ui.sanitize import sanitize
@@ -29,12 +29,12 @@ class CommandContext:
 
     session: SessionPort
     show: Callable[[RenderableType], None]
-    play: Callable[[AsyncIterator[Event]], Awaitable[None]]
+    play: Callable[[EventStream], Awaitable[None]]
     recap: Callable[[], None]
 
     def say(self, text: str, style: str = "") -> None:
-        """Print one line."""
-        self.show(Text(text, style=style))
+        """Print a text, made harmless."""
+        self.show(Text(sanitize(text), style=style))
 
 
 Handler: TypeAlias = Callable[[CommandContext, str], Awaitable[bool]]
@@ -137,7 +137,7 @@ async def _messages(context: CommandContext, _: str) -> bool:
 
 
 async def _system(context: CommandContext, _: str) -> bool:
-    context.say(sanitize(context.session.system).strip() or "no system prompt")
+    context.say(context.session.system.strip() or "no system prompt")
     return False
 
 

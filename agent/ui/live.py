@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.control import Control
 from rich.segment import ControlCode, ControlType, Segment, Segments
@@ -75,7 +76,9 @@ class LiveRegion:
 
     def commit(self, lines: Sequence[Line]) -> None:
         """Write final lines in place of the region, which is empty afterwards."""
-        if len(lines) < len(self._rows):
+        wraps = any(_cells(line) > self.width for line in lines)
+        if len(lines) < len(self._rows) or wraps:
+            # A line of several rows would overwrite rows in part only.
             self.erase()
         if lines:
             emit(self.console, [*self._transition(lines), Segment.line()])
@@ -110,6 +113,10 @@ class LiveRegion:
         else:
             step = []
         return [*step, _ERASE_LINE] if self.live else step
+
+
+def _cells(line: Line) -> int:
+    return cell_len("".join(segment.text for segment in line).expandtabs(_TAB))
 
 
 def _row(line: Line, width: int) -> Line:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import time
+from contextlib import aclosing
 from typing import Literal, TextIO, TypeAlias
 
 from agent.errors import AgentError, ProviderBusyError
 from agent.ui import describe
 from agent.ui.port import SessionPort
-from agent.ui.pump import Foreground, closing
+from agent.ui.pump import Foreground
 from agent.ui.sanitize import sanitize
 from agent.ui.serialise import TurnResult, event_object, result_object, to_line
 from agent.ui.terminal import signal_handlers
@@ -73,8 +74,7 @@ class _Run:
 
     async def consume(self, prompt: str) -> None:
         """Run the turn. Raises ``BrokenPipeError`` when nobody reads stdout any more."""
-        events = self._session.send(prompt)
-        async with closing(events):
+        async with aclosing(self._session.send(prompt)) as events:
             async for event in events:
                 self.result.take(event)
                 if line := describe.progress(event):

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Protocol
 
-from agent.events import ContextReport, Event, SessionEntry, SessionTotals
+from agent.events import ContextReport, EventStream, SessionEntry, SessionTotals
 from agent.messages import Message
 from agent.tools.base import Approver
 
@@ -39,15 +38,20 @@ class SessionPort(Protocol):
         """The system prompt; may be empty."""
         ...
 
+    @property
+    def saved(self) -> bool:
+        """Whether anything was said, so that the session can be resumed."""
+        ...
+
     def set_approver(self, approver: Approver | None) -> None:
         """Name who is asked before a tool acts; without one, the answer is no."""
         ...
 
-    def send(self, text: str) -> AsyncIterator[Event]:
+    def send(self, text: str) -> EventStream:
         """Run one turn. Cancelling the consumer stops it and keeps what was received."""
         ...
 
-    def compact(self, focus: str = "") -> AsyncIterator[Event]:
+    def compact(self, focus: str = "") -> EventStream:
         """Fold the conversation now; ``focus`` says what the summary should dwell on."""
         ...
 

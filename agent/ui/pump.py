@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Coroutine
-from contextlib import asynccontextmanager
+from collections.abc import Coroutine
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from agent.events import Event
+from agent.events import EventStream
 from agent.ui.render import EventPrinter
 
 TICK_SECONDS = 0.08
@@ -19,29 +19,19 @@ logger = logging.getLogger(__name__)
 Result = TypeVar("Result")
 
 
-async def pump(events: AsyncIterator[Event], printer: EventPrinter) -> None:
+async def pump(events: EventStream, printer: EventPrinter) -> None:
     """Print every event, and keep the screen moving in between.
 
-    Cancelling it reaches the iterator, which is closed before this returns.
+    Cancelling it reaches the stream, which is closed before this returns.
     """
     ticker = asyncio.create_task(_tick(printer))
     try:
-        async with closing(events):
+        async with aclosing(events):
             async for event in events:
                 printer.handle(event)
     finally:
         ticker.cancel()
     printer.finish()
-
-
-@asynccontextmanager
-async def closing(events: AsyncIterator[Event]) -> AsyncIterator[None]:
-    """Close the iterator at the end, so that a session learns that nobody listens any more."""
-    try:
-        yield
-    finally:
-        if isinstance(events, AsyncGenerator):
-            await events.aclose()
 
 
 async def _tick(printer: EventPrinter) -> None:

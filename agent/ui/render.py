@@ -133,8 +133,8 @@ class EventPrinter:
         self._group = ""
 
     def say(self, text: str, style: str = "") -> None:
-        """Print a line of the program's own."""
-        self._print(Text(text, style=style), "line")
+        """Print a line, made harmless."""
+        self._print(Text(sanitize(text), style=style), "line")
 
     def answer(self, text: str) -> None:
         """Print a whole answer that was given earlier."""

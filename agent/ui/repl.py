@@ -97,7 +97,7 @@ class _Repl:
         finally:
             self._session.set_approver(None)
             await _stop(self._chat, self._warming)
-        if self._signal != signal.SIGHUP and self._session.messages():
+        if self._signal != signal.SIGHUP and self._session.saved:
             line = f"resume with: agent chat --resume {figures.one_line(self._session.id)}"
             self._say(line, "dim")
         if self._signal:
@@ -123,7 +123,7 @@ class _Repl:
             self._problems.append(describe.error(error))
 
     def _say(self, text: str, style: str = "") -> None:
-        self._console.print(Text(text, style), soft_wrap=True)
+        self._console.print(Text(sanitize(text), style), soft_wrap=True)
 
     def _greet(self, notices: Sequence[str]) -> None:
         """At most four lines: model, folder, budget when it is known, where help is."""
@@ -142,7 +142,7 @@ class _Repl:
 
     async def _talk(self, first_prompt: str | None) -> None:
         if first_prompt and first_prompt.strip():
-            self._say(f"> {sanitize(first_prompt)}")
+            self._say(f"> {first_prompt}")
             await self._send(first_prompt)
         while True:
             self._tell_problems()

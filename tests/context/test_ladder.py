@@ -95,13 +95,13 @@ async def test_the_summary_request_is_the_live_prefix_and_an_instruction(tmp_pat
     harness.provider.summary = say("The summary.")
     await talk(harness, 5)
     await harness.turn("question 6: " + "word " * 700)
-    live, asked = harness.provider.requests[4], harness.provider.requests[5]
+    live, asked = harness.provider.requests[3], harness.provider.requests[5]
     assert asked.messages[-1].text.startswith("[Summarise the conversation so far]")
     assert (asked.system, asked.tools, asked.model) == (live.system, live.tools, live.model)
     prefix = asked.messages[:-1]
     assert prefix[: len(live.messages)] == live.messages
     assert harness.transcript.view.summary.startswith("The summary.")
-    assert "question 5:" in harness.transcript.view.summary
+    assert "question 4:" in harness.transcript.view.summary
     assert ".transcripts/s-1.md:" in harness.transcript.view.summary
     harness.check_requests(window=8_000)
 
@@ -132,8 +132,8 @@ async def test_a_failed_summary_is_told_and_the_digest_goes_on(
     view = harness.transcript.view
     assert "cut off in the mid" not in view.summary
     assert "far too long" not in view.summary
-    assert "question 5:" in view.summary
-    assert "turns 1-5" in view.summary
+    assert "question 4:" in view.summary
+    assert "turns 1-4" in view.summary
     harness.check_requests()
 
 

@@ -11,19 +11,22 @@ What it does is decided by the last user message alone, line by line:
 ``edit FILE: OLD -> NEW``   calls ``edit_file``
 ``long N``                  about N tokens of Markdown
 ``think X``                 thinks before it answers
+``remember X``              notes it
 ``what did I say about X``  looks X up in the user messages that it can see
 ==========================  ====================================================
 
-Several such lines become parallel calls. Tool results get a sentence each. A
-message that begins with :data:`SUMMARY_INSTRUCTION_PREFIX` gets a summary of
-what can be seen. Anything else gets a short answer in Markdown.
+Several such lines become parallel calls. Tool results get a sentence each; of a
+source file, the first definition is shown. A message that begins with
+:data:`SUMMARY_INSTRUCTION_PREFIX` gets a summary of what can be seen. Anything else
+gets a short answer in Markdown.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 from typing import Any
 
 from tests.server.replies import Reply, ToolUse
@@ -40,6 +43,12 @@ QUESTION = re.compile(
 LONG = re.compile(r"^long\s+(?P<tokens>\d+)\b", re.IGNORECASE | re.MULTILINE)
 THINK = re.compile(r"^think(?:\s+about)?\s+(?P<topic>.+)$", re.IGNORECASE | re.MULTILINE)
 FACT = re.compile(r"\bremember(?:\s+that|:)?\s+(?P<fact>[^\n]+)", re.IGNORECASE)
+NUMBERED = re.compile(r"^ *\d+\t", re.MULTILINE)
+NOTE = re.compile(r"\n?\[[^\n]*\]\s*\Z")
+DEFINITION = re.compile(
+    r"^(?:(?:async )?def|class|func|fn|function|pub fn)\b.*(?:\n.+)*", re.MULTILINE
+)
+LANGUAGES = {".py": "python", ".js": "js", ".ts": "ts", ".go": "go", ".rs": "rust"}
 
 
 @dataclass(frozen=True)
@@ -123,6 +132,8 @@ def demo_reply(body: JsonObject, _number: int = 0) -> Reply:
         return Reply(_what_was_said(body, found["topic"]))
     if found := THINK.search(text):
         return Reply(_answer(body, text), thinking=_thoughts(found["topic"]))
+    if found := FACT.search(text):
+        return Reply(f"Noted: *{found['fact'].strip()}*")
     return Reply(_answer(body, text))
 
 
@@ -175,33 +186,57 @@ def _about_results(body: Mapping[str, Any]) -> str:
     }
     last = blocks(body["messages"][-1]["content"])
     results = [block for block in last if block["type"] == "tool_result"]
-    return "\n".join(_about_result(calls[block["tool_use_id"]], block) for block in results)
+    return "\n\n".join(_about_result(calls[block["tool_use_id"]], block) for block in results)
 
 
 def _about_result(call: Mapping[str, Any], result: Mapping[str, Any]) -> str:
-    lines = result_text(result).splitlines()
-    first = next((line.strip() for line in lines if line.strip()), "nothing")
-    shown = first if len(first) <= 60 else first[:59] + "…"
+    text = result_text(result)
+    lines = text.splitlines()
+    shown = _first_words(lines)
     subject = call["input"].get("path") or call["input"].get("command") or call["name"]
     if result.get("is_error"):
         return f"`{subject}` did not work: {shown}"
     match call["name"]:
         case "read_file":
-            return f"`{subject}` has {len(lines)} lines here; it begins with `{shown}`."
+            return _about_file(subject, text)
         case "list_dir":
             return f"`{subject}` has {len(lines)} entries, `{shown}` among them."
         case "grep":
             return f"`{call['input']['pattern']}` is found in {len(lines)} lines: `{shown}`."
         case "shell":
-            return f"`{subject}` printed {len(lines)} lines: `{shown}`."
+            return _about_command(subject, lines)
         case _:
             return f"Done: `{subject}`."
+
+
+def _about_file(path: str, page: str) -> str:
+    """What a page of a file holds: its first definition, or else its first words."""
+    text = NUMBERED.sub("", NOTE.sub("", page))
+    lines = text.splitlines()
+    language = LANGUAGES.get(PurePosixPath(path).suffix)
+    definition = DEFINITION.search(text)
+    if language and definition:
+        code = f"```{language}\n{definition[0]}\n```"
+        return f"`{path}` has {len(lines)} lines. This is the heart of it:\n\n{code}"
+    return f"`{path}` has {len(lines)} lines here; it begins with `{_first_words(lines)}`."
+
+
+def _about_command(command: str, lines: list[str]) -> str:
+    """How a command ended, and the last that it printed."""
+    *output, ending = [line.strip("[] ") for line in lines if line.strip()] or ["no exit code"]
+    printed = f"; its last line is `{_first_words(output[-1:])}`" if output else ""
+    return f"`{command}` ended with **{ending}**{printed}."
+
+
+def _first_words(lines: Sequence[str]) -> str:
+    first = next((line.strip() for line in lines if line.strip()), "nothing")
+    return first if len(first) <= 60 else first[:59] + "…"
 
 
 def _what_was_said(body: Mapping[str, Any], topic: str) -> str:
     wanted = _unquoted(topic).lower()
     said = [
-        line.strip("- ").strip()
+        found["fact"].strip() if (found := FACT.search(line)) else line.strip("- ").strip()
         for line in _user_lines(body)
         if wanted in line.lower() and not QUESTION.search(line)
     ]
@@ -220,21 +255,16 @@ def _summary(body: Mapping[str, Any]) -> str:
         for block in blocks(message["content"])
         if block["type"] == "tool_use" and block["input"].get("path")
     ]
-    turns = sum(1 for message in body["messages"] if message_text(message).strip())
-    return "\n".join(
-        [
-            "## Goal",
-            lines[0] if lines else "None was stated.",
-            "",
-            "## Facts",
-            *(f"- Remember: {fact}" for fact in dict.fromkeys(facts)),
-            "",
-            "## Files",
-            *(f"- {path}" for path in dict.fromkeys(files)),
-            "",
-            "## State",
-            f"{turns} messages are folded into this summary; no work is open.",
-        ]
+    own_words = (line for line in lines if not line.startswith(("[", "#", "-")))
+    seen = sum(1 for message in body["messages"] if message_text(message).strip())
+    sections = {
+        "Goal": [next(own_words, "None was stated.")],
+        "Facts": [f"- Remember: {fact}" for fact in dict.fromkeys(facts)],
+        "Files": [f"- {path}" for path in dict.fromkeys(files)],
+        "State": [f"{seen} messages are folded into this summary; no work is open."],
+    }
+    return "\n\n".join(
+        "\n".join([f"## {title}", *entries]) for title, entries in sections.items() if entries
     )
 
 

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.tools.changes import read_existing, replace_file, unified_diff
@@ -46,6 +46,7 @@ def ended(text: str) -> str:
     return text + "\n" if text else ""
 
 
+@settings(deadline=None)
 @given(TEXTS, TEXTS)
 def test_a_diff_turns_the_old_text_into_the_new(old: str, new: str) -> None:
     old, new = ended(old), ended(new)

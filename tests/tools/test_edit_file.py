@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.errors import ToolError
@@ -65,6 +65,7 @@ async def test_line_ends_are_kept(
     assert path.read_bytes() == result
 
 
+@settings(deadline=None)
 @given(st.text(alphabet="ab\n\r", max_size=40), st.text(alphabet="ab\n", min_size=1, max_size=4))
 def test_an_edit_changes_one_place_or_is_an_error(content: str, old_text: str) -> None:
     try:

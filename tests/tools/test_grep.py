@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.errors import ToolError
@@ -299,6 +299,7 @@ def test_a_search_outside_is_asked_about(tmp_path: Path) -> None:
     assert outside.detail == str(tmp_path.resolve())
 
 
+@settings(deadline=None)
 @given(st.text(max_size=600), st.data())
 def test_a_clipped_line_is_short_and_shows_the_start_of_the_match(
     line: str, data: st.DataObject

@@ -126,6 +126,33 @@ async def test_a_link_changed_after_the_approval_is_not_followed(tmp_path: Path)
         await tool.run({"path": "link"}, approved)
 
 
+@pytest.mark.parametrize(
+    ("path", "arguments", "first", "last"),
+    [
+        ("x.md:12-14", {}, 12, 14),
+        ("x.md:12-14, turn 3", {}, 12, 14),
+        ("x.md:12", {}, 12, 12),
+        ("x.md:12-14", {"offset": 13, "limit": 4}, 13, 16),
+        ("x.md:12-14", {"offset": 15}, 15, 17),
+        ("x.md:0-2", {}, 1, 2),
+    ],
+)
+async def test_the_address_of_folded_turns_can_be_opened(
+    tmp_path: Path, path: str, arguments: dict[str, object], first: int, last: int
+) -> None:
+    (tmp_path / "x.md").write_text("line\n" * 30)
+    page = await read(context_in(tmp_path), path, **arguments)
+    lines = f"line {first}" if first == last else f"lines {first}-{last}"
+    assert page.endswith(f"[{lines} of 30; go on with offset={last + 1}]")
+
+
+async def test_a_file_that_is_called_like_an_address_is_that_file(tmp_path: Path) -> None:
+    (tmp_path / "x:1-2").write_text("one\n")
+    assert (await read(context_in(tmp_path), "x:1-2")).startswith("     1\tone\n")
+    with pytest.raises(ToolError, match="Cannot read y: no such file"):
+        await read(context_in(tmp_path), "y:3-4")
+
+
 def reassembled(data: bytes, room: int, limit: int) -> str:
     """The text of a file, put together from its pages by following their notes."""
     text: list[str] = []

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from agent.events import (
     ContextReport,
     ContextSize,
     Event,
+    EventStream,
     Notice,
     RequestFinished,
     RequestStarted,
@@ -219,10 +220,14 @@ class ScriptedSession:
     decisions: list[Decision] = field(default_factory=list)
     warmed_up: bool = False
 
+    @property
+    def saved(self) -> bool:
+        return bool(self.sent)
+
     def set_approver(self, approver: Approver | None) -> None:
         self.approver = approver
 
-    async def send(self, text: str) -> AsyncIterator[Event]:
+    async def send(self, text: str) -> EventStream:
         self.sent.append(text)
         script = self.scripts.get(text, lambda: answer(f"You said: {text}"))
         try:
@@ -231,11 +236,11 @@ class ScriptedSession:
         finally:
             self.closed_streams += 1
 
-    async def compact(self, focus: str = "") -> AsyncIterator[Event]:
+    async def compact(self, focus: str = "") -> EventStream:
         yield CompactionStarted("manual", 12_300)
         yield CompactionFinished(REPORT)
 
-    async def _play(self, steps: list[Step]) -> AsyncIterator[Event]:
+    async def _play(self, steps: list[Step]) -> EventStream:
         for step in steps:
             match step:
                 case Pause(seconds):

@@ -1,0 +1,118 @@
+"""The whole program over HTTP: sessions and processes against the strict server."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from agent.config import load_settings
+from agent.events import CompactionFinished, CompactionReport, Event, EventStream, TurnFinished
+from agent.providers.anthropic import AnthropicProvider
+from agent.session import Session
+from agent.tools.registry import ToolBox, default_tools
+from tests.server.replies import Reply, Step
+from tests.server.server import MessagesServer
+
+SUMMARY_REQUEST = "[Summarise the conversation so far]"
+
+
+def last_text(body: Mapping[str, Any]) -> str:
+    """The text that a request ends with; empty when it ends with something else."""
+    content = body["messages"][-1]["content"]
+    return str(content[-1].get("text", "")) if isinstance(content, list) else str(content)
+
+
+def is_summary_request(body: Mapping[str, Any]) -> bool:
+    """Whether a request asks for a summary."""
+    return last_text(body).startswith(SUMMARY_REQUEST)
+
+
+class Brain:
+    """A script that answers summaries by itself and everything else from a list."""
+
+    def __init__(self, steps: Sequence[Step], summary: Step | None = None) -> None:
+        self.steps = list(steps)
+        self.summary = summary or Reply("What matters: the port is 8123. " + "Detail. " * 20)
+        self.summaries = 0
+
+    def __call__(self, body: Mapping[str, Any], _index: int) -> Step:
+        if is_summary_request(body):
+            self.summaries += 1
+            return self.summary
+        return self.steps.pop(0)
+
+
+@asynccontextmanager
+async def open_session(
+    server: MessagesServer, cwd: Path, resume: str | None = None, **flags: object
+) -> AsyncIterator[Session]:
+    """A session on the server, as the command line builds it."""
+    environ = {
+        "ANTHROPIC_BASE_URL": server.url,
+        "ANTHROPIC_API_KEY": "test-key",
+        "XDG_CONFIG_HOME": str(cwd / "no-config"),
+    }
+    settings = load_settings(flags, environ, None)
+    provider = AnthropicProvider(
+        api_key=settings.api_key, auth_token=settings.auth_token, base_url=settings.base_url
+    )
+    session = Session(settings, provider, ToolBox(default_tools()), cwd, patient=False)
+    try:
+        if resume is not None:
+            session.resume(resume)
+        yield session
+    finally:
+        await session.close()
+
+
+async def collect(events: EventStream) -> list[Event]:
+    """All events of a stream."""
+    return [event async for event in events]
+
+
+async def send(session: Session, text: str) -> TurnFinished:
+    """Run a turn; its last event."""
+    last = (await collect(session.send(text)))[-1]
+    assert isinstance(last, TurnFinished)
+    return last
+
+
+def compactions(events: Sequence[Event]) -> list[CompactionReport]:
+    """What was folded."""
+    return [event.report for event in events if isinstance(event, CompactionFinished)]
+
+
+def environment(server: MessagesServer | None, home: Path) -> dict[str, str]:
+    """A clean environment for a process: no configuration, no key but the test's."""
+    kept = {name: os.environ[name] for name in ("PATH", "LANG", "TMPDIR") if name in os.environ}
+    extra = {"HOME": str(home), "TERM": "xterm-256color", "PYTHONWARNINGS": "error"}
+    if server is not None:
+        extra |= {"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": "test-key"}
+    return kept | extra
+
+
+def run_agent(
+    arguments: Sequence[str],
+    cwd: Path,
+    server: MessagesServer | None,
+    *,
+    stdin: str | None = None,
+    **extra: str,
+) -> subprocess.CompletedProcess[str]:
+    """Run the command line to its end."""
+    return subprocess.run(
+        [sys.executable, "-m", "agent", *arguments],
+        cwd=cwd,
+        env=environment(server, cwd) | extra,
+        input=stdin,
+        stdin=subprocess.DEVNULL if stdin is None else None,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
