@@ -5,7 +5,6 @@ Nothing heavy is imported before a command needs it.
 
 from __future__ import annotations
 
-import asyncio
 import os
 import sys
 from collections.abc import Iterator
@@ -141,6 +140,8 @@ def chat(
         "max_requests": max_requests,
         "transcripts": transcripts,
     }
+    import asyncio
+
     with _errors_as_one_line():
         settings = _settings(flags, config)
         wanted = resume or (NEWEST if continue_ else None)
@@ -198,6 +199,8 @@ async def _make_session(
 async def _print_once(
     settings: Settings, wanted: str | None, prompt: str, output_format: OutputFormat
 ) -> int:
+    import asyncio
+
     from agent.ui.oneshot import run_once
     from agent.ui.piped import joined, read_piped
 

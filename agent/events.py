@@ -150,10 +150,14 @@ class CompactionFinished:
 
 @dataclass(frozen=True)
 class CompactionFailed:
-    """A step was not adopted; nothing has changed. ``reason`` is one line."""
+    """A step was not adopted; nothing has changed. ``reason`` is one line.
+
+    ``usage`` is what the try has cost.
+    """
 
     trigger: Trigger
     reason: str
+    usage: Usage = field(default_factory=Usage)
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from agent.context.overflow import classify, classify_stop
 from agent.context.tokens import learnt_factor
 from agent.errors import AgentError, ProviderError
 from agent.events import (
+    CompactionFailed,
     CompactionFinished,
     CompactionReport,
     EventStream,
@@ -79,6 +80,8 @@ async def run_turn(turn: Turn, text: str) -> EventStream:
                 if isinstance(event, CompactionFinished):
                     turn.compactions.append(event.report)
                     turn.usage += event.report.usage
+                elif isinstance(event, CompactionFailed):
+                    turn.usage += event.usage
                 yield event
     except AgentError as failure:
         error = failure

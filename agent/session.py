@@ -16,6 +16,8 @@ from agent.context.prompts import load_prompt
 from agent.context.tokens import count_text
 from agent.errors import AgentError, ConfigError, ProviderError, SessionError
 from agent.events import (
+    CompactionFailed,
+    CompactionFinished,
     ContextReport,
     EventStream,
     Notice,
@@ -127,6 +129,10 @@ class Session:
         try:
             async with aclosing(ladder.compact(self._engine, focus)) as events:
                 async for event in events:
+                    if isinstance(event, CompactionFinished):
+                        self._count(1, event.report.usage)
+                    elif isinstance(event, CompactionFailed):
+                        self._count(1, event.usage)
                     yield event
         except AgentError as error:
             yield Notice(str(error), "error")

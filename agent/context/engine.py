@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from agent.context.budget import Budget
 from agent.context.tokens import Meter
 from agent.context.validity import history_fault
+from agent.errors import ProviderError
 from agent.events import CompactionReport, ContextSize
 from agent.providers.base import Provider, Request
 from agent.transcript.records import CompactionRecord
@@ -53,20 +54,25 @@ class ContextEngine:
         return ContextSize(tokens, self.budget.tokens, self.budget.window, exact=False)
 
     async def measure(self) -> ContextSize:
-        """How full the window is; near the budget the server is asked, where it can be.
-
-        :raises ProviderError: the server was asked and failed.
-        """
+        """How full the window is; near the budget the server is asked, where it can be."""
         size = self.size()
-        near = abs(size.tokens - size.budget) <= COUNT_BAND * size.budget
-        if size.exact or not (self.counts and near):
-            return size
-        counted = await self.provider.count(self.request(1))
+        if abs(size.tokens - size.budget) <= COUNT_BAND * size.budget:
+            await self.ask_size()
+        return self.size()
+
+    async def ask_size(self) -> None:
+        """Let the server count the view, if it can and has not yet."""
+        if self.size().exact or not self.counts:
+            return
+        try:
+            counted = await self.provider.count(self.request(1))
+        except ProviderError:
+            # The estimate serves; if the server is down, the request itself will show it.
+            return
         if counted is None:
             self.counts = False
-            return size
-        self.know_size(counted)
-        return self.size()
+        else:
+            self.know_size(counted)
 
     def know_size(self, tokens: int) -> None:
         """A server has said how large the present view is."""

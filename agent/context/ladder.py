@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from agent.context import ledger, plan
+from agent.context import drafts, plan
 from agent.context.budget import lower_window
+from agent.context.drafts import Descent
 from agent.context.engine import ContextEngine
 from agent.context.overflow import Overflow, classify
 from agent.context.plan import FoldPlan
@@ -20,7 +21,6 @@ from agent.context.summary import (
     SummaryTooLargeError,
     summarise,
     summary_request,
-    summary_tokens,
 )
 from agent.context.tokens import learnt_factor
 from agent.errors import ContextTooLargeError, ProviderError
@@ -31,10 +31,8 @@ from agent.events import (
     Event,
     EventStream,
     Notice,
-    Trigger,
 )
 from agent.messages import Usage
-from agent.transcript.facts import facts_of
 from agent.transcript.records import CompactionRecord
 from agent.transcript.view import apply
 
@@ -43,26 +41,6 @@ TARGET = 0.5
 
 LEAST_SUMMARY = 300
 """Room in tokens for a summary and a ledger beside the kept turns; both adapt to it."""
-
-_CHARS_PER_TOKEN = 3
-
-_CUT_MARGIN = 0.9
-"""Heads and tails may be denser in tokens than the text they are taken from."""
-
-
-@dataclass(frozen=True)
-class Descent:
-    """How the ladder is to be gone down this time.
-
-    ``factor`` corrects estimates; ``window`` is a window that a refusal has told, or 0.
-    """
-
-    trigger: Trigger
-    keep: int
-    use_model: bool
-    factor: float
-    focus: str = ""
-    window: int = 0
 
 
 async def fit(engine: ContextEngine) -> EventStream:
@@ -171,7 +149,7 @@ async def _descend(engine: ContextEngine, descent: Descent, size: int) -> EventS
     if size > budget:
         for event in _clip(engine, descent, size):
             yield event
-    _require_room(engine)
+    await _require_room(engine)
 
 
 def _stub(engine: ContextEngine, descent: Descent, size: int) -> Iterator[Event]:
@@ -180,13 +158,10 @@ def _stub(engine: ContextEngine, descent: Descent, size: int) -> Iterator[Event]
     if folding is None:
         return
     started = engine.clock()
-    view = engine.view
-    draft = replace(
-        _clipping_draft(engine, descent),
-        method="stub",
-        replaced=plan.stub_results(folding.fold, engine.transcript.result_address),
-    )
-    if draft.replaced and engine.meter.whole(apply(view, draft)) <= TARGET * engine.budget.tokens:
+    draft = drafts.stub_results(engine, descent, folding)
+    if draft is None:
+        return
+    if engine.meter.whole(apply(engine.view, draft)) <= TARGET * engine.budget.tokens:
         yield _adopt(engine, descent, draft, size, started)
 
 
@@ -218,16 +193,17 @@ async def _fold(
         try:
             text, usage = await _ask_model(engine, descent, folding)
         except (SummaryError, ProviderError) as error:
-            yield CompactionFailed(descent.trigger, " ".join(str(error).split()))
+            usage = error.usage if isinstance(error, SummaryError) else Usage()
+            yield CompactionFailed(descent.trigger, " ".join(str(error).split()), usage)
             by_code = descent.trigger == "auto" or isinstance(error, SummaryTooLargeError)
         else:
-            draft = replace(_summary_draft(engine, descent, folding, text), usage=usage)
+            draft = replace(drafts.summary_draft(engine, descent, folding, text), usage=usage)
             event = _adopt(engine, descent, draft, size, started)
             yield event
             by_code = descent.trigger == "auto" and isinstance(event, CompactionFailed)
         if not by_code:
             return
-    draft = _digest_draft(engine, descent, folding)
+    draft = drafts.digest_draft(engine, descent, folding)
     yield _adopt(engine, descent, draft, size, started)
 
 
@@ -259,63 +235,13 @@ async def _ask_model(
             return summary.text, summary.usage
 
 
-def _summary_draft(
-    engine: ContextEngine, descent: Descent, folding: FoldPlan, body: str
-) -> CompactionRecord:
-    room = ledger.ledger_tokens(engine.budget.tokens)
-    return _folding_draft(engine, descent, folding, "summary", body, room)
-
-
-def _digest_draft(engine: ContextEngine, descent: Descent, folding: FoldPlan) -> CompactionRecord:
-    """A summary written by code: the last one, clipped, and a larger ledger."""
-    tokens = summary_tokens(engine.budget.tokens)
-    body = engine.view.summary_body[: tokens * _CHARS_PER_TOKEN]
-    room = ledger.ledger_tokens(engine.budget.tokens) + tokens // 2
-    return _folding_draft(engine, descent, folding, "digest", body, room)
-
-
-def _folding_draft(
-    engine: ContextEngine,
-    descent: Descent,
-    folding: FoldPlan,
-    method: str,
-    body: str,
-    ledger_room: int,
-) -> CompactionRecord:
-    """The record of a fold: ``body``, and a ledger of at most ``ledger_room`` tokens.
-
-    The ledger gives way to the kept turns, and never takes more than a third of
-    what is folded.
-    """
-    view, meter, address = engine.view, engine.meter, engine.transcript.address
-    past = view.past + tuple(facts_of(turn.number, turn.messages) for turn in folding.fold)
-    draft = CompactionRecord(
-        trigger=descent.trigger,
-        method=method,
-        kept_from=folding.kept_from,
-        summary=body,
-        body=body,
-        address=address(folding.fold[0].number, folding.fold[-1].number),
-        folded_turns=len(folding.fold),
-        factor=descent.factor,
-        window=descent.window,
-    )
-    bare = apply(view, draft)
-    folded = replace(bare, turns=folding.fold, summary=view.summary)
-    third = meter.messages(bare, folded.messages) // 3
-    free = engine.budget.tokens - meter.whole(bare)
-    room = max(min(ledger_room, third, free), 0)
-    kept = ledger.render_ledger(past, address, round(room / descent.factor))
-    return replace(draft, summary="\n\n".join(part for part in (body, kept) if part))
-
-
 def _clip(engine: ContextEngine, descent: Descent, size: int) -> Iterator[Event]:
     """Within the running turn: tell finished calls as text, then cut the newest results.
 
     A step that would not shrink the view is passed over in silence; the next one
     shrinks more.
     """
-    for make_draft in (_tell_older_calls, _cut_newest_results, _tell_all_calls):
+    for make_draft in (drafts.tell_older_calls, drafts.cut_newest_results, drafts.tell_all_calls):
         if size <= engine.budget.tokens or not engine.view.running:
             return
         draft = make_draft(engine, descent)
@@ -327,63 +253,13 @@ def _clip(engine: ContextEngine, descent: Descent, size: int) -> Iterator[Event]
         size = engine.size().tokens
 
 
-def _tell_older_calls(engine: ContextEngine, descent: Descent) -> CompactionRecord | None:
-    count = plan.call_groups(engine.view.turns[-1].messages) - 2
-    return _telling_draft(engine, descent, count) if count > 0 else None
-
-
-def _tell_all_calls(engine: ContextEngine, descent: Descent) -> CompactionRecord | None:
-    count = plan.call_groups(engine.view.turns[-1].messages)
-    return _telling_draft(engine, descent, count) if count > 0 else None
-
-
-def _telling_draft(engine: ContextEngine, descent: Descent, count: int) -> CompactionRecord:
-    turn = engine.view.turns[-1]
-    transcript = engine.transcript
-    whole = transcript.address(turn.number, turn.number)
-    chars = engine.budget.tokens * _CHARS_PER_TOKEN // 5
-    return replace(
-        _clipping_draft(engine, descent),
-        told=plan.tell(turn, count, whole, transcript.result_address, chars),
-        told_messages=count,
-        address=whole,
-    )
-
-
-def _cut_newest_results(engine: ContextEngine, descent: Descent) -> CompactionRecord | None:
-    view, meter = replace(engine.view, factor=descent.factor), engine.meter
-    newest = view.turns[-1].messages[-1]
-    if not newest.tool_results:
-        return None
-    tokens = meter.messages(view, (newest,))
-    room = max(engine.budget.tokens - (meter.whole(view) - tokens), 0)
-    length = sum(len(result.content) for result in newest.tool_results)
-    chars = round(length * min(room / tokens, 1) * _CUT_MARGIN)
-    address = engine.transcript.result_address
-    return replace(
-        _clipping_draft(engine, descent), replaced=plan.clip_results(newest, chars, address)
-    )
-
-
-def _clipping_draft(engine: ContextEngine, descent: Descent) -> CompactionRecord:
-    """A compaction that folds no turn; the summary stays as it is."""
-    view = engine.view
-    return CompactionRecord(
-        trigger=descent.trigger,
-        method="clip",
-        kept_from=view.turns[0].number,
-        summary=view.summary,
-        body=view.summary_body,
-        factor=descent.factor,
-        window=descent.window,
-    )
-
-
-def _require_room(engine: ContextEngine) -> None:
-    """See that what is left fits the window.
+async def _require_room(engine: ContextEngine) -> None:
+    """See that what is left fits the window; an estimate is checked with the server.
 
     :raises ContextTooLargeError: it does not; the message says which part is how large.
     """
+    if engine.size().tokens > engine.budget.window:
+        await engine.ask_size()
     size, view, meter = engine.size(), engine.view, engine.meter
     if size.tokens <= size.window:
         return
@@ -401,5 +277,5 @@ def _adopt(
 ) -> CompactionFinished | CompactionFailed:
     outcome = engine.adopt(draft, size, started)
     if isinstance(outcome, str):
-        return CompactionFailed(descent.trigger, outcome)
+        return CompactionFailed(descent.trigger, outcome, draft.usage)
     return CompactionFinished(outcome)

@@ -36,7 +36,6 @@ class Action:
 class ToolOutcome:
     """A tool's full result, before it is capped for the model.
 
-    ``label`` names the kind of output for the file that keeps the full text;
     ``capped`` is true when the tool has already bounded ``content`` itself and
     says in it how to page.
     """
