@@ -17,7 +17,6 @@ from agent.calls import ToolRunner
 from agent.context import ladder
 from agent.context.engine import ContextEngine
 from agent.context.overflow import classify, classify_stop
-from agent.context.tokens import learnt_factor
 from agent.errors import AgentError, ProviderError
 from agent.events import (
     CompactionFailed,
@@ -239,8 +238,8 @@ def _end_message(turn: Turn, end: EndPart) -> None:
         # The message stays pending: it is discarded, and the request sent again.
         return
     view = engine.view
-    estimated = engine.meter.whole(view)
-    factor = learnt_factor(view.factor, estimated, end.usage.prompt_tokens, 0.3)
+    prompt = end.usage.prompt_tokens
+    factor = engine.meter.learnt(view, prompt) if prompt else view.factor
     engine.transcript.append(AssistantEndRecord(end.stop_reason, view.model, end.usage, factor))
 
 

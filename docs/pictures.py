@@ -13,9 +13,9 @@ import os
 import re
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pexpect
@@ -28,14 +28,13 @@ from rich.text import Text
 
 from tests.server.demo import demo_reply
 from tests.server.server import MessagesServer
+from tests.ui.terminal import ROOT, Chat
 
 PICTURE = Path(__file__).with_name("agent-chat.svg")
-ROOT = Path(__file__).parents[1]
-COLUMNS, LINES = 100, 40
+COLUMNS, LINES = 116, 40
 KEPT_TURNS = 2
 WINDOW = 12_000
-SECONDS_PER_DELTA = 0.02
-PATIENCE_SECONDS = 30.0
+SECONDS_PER_DELTA = 0.015
 
 
 @dataclass(frozen=True)
@@ -50,13 +49,17 @@ CONVERSATION = (
     Input("Remember: the release is on Friday, as version 2.4."),
     Input("list ."),
     Input("read README.md"),
-    Input("long 500"),
+    Input("long 1200"),
+    Input("long 800"),
     Input("read test_hours.py"),
     Input("Please read hours.py\nand run pytest -q", approve=True),
-    Input("What did I say about the release?"),
+    Input("All tests pass, so we can go on. What did I say about the release?"),
 )
 SHOWN = CONVERSATION[-2:]
 """The turns in the picture. The last one is where the conversation gets too long."""
+
+LAST_INPUT_TOKENS = 30
+"""About the size of the last input: a third of it is what the budget lacks."""
 
 EXPECTED = (
     "● read_file",
@@ -144,11 +147,8 @@ class Screen(pyte.HistoryScreen):
     def select_graphic_rendition(self, *attrs: int) -> None:
         """Take the attributes of the text to come."""
         if EXTENDED_COLOURS.isdisjoint(attrs):
-            attrs = tuple(
-                itertools.chain.from_iterable(
-                    FAINT_AS_BLINKING.get(attribute, (attribute,)) for attribute in attrs
-                )
-            )
+            known = (FAINT_AS_BLINKING.get(attribute, (attribute,)) for attribute in attrs)
+            attrs = tuple(itertools.chain.from_iterable(known))
         super().select_graphic_rendition(*attrs)
 
     @property
@@ -160,57 +160,15 @@ class Screen(pyte.HistoryScreen):
         ]
 
 
-class Terminal:
-    """A program in a terminal, and what it shows."""
-
-    def __init__(
-        self, arguments: Sequence[str], folder: Path, environment: Mapping[str, str]
-    ) -> None:
-        self.screen = Screen(COLUMNS, LINES, history=1_000)
-        self._stream = pyte.Stream(self.screen)
-        self._program = pexpect.spawn(
-            sys.executable,
-            list(arguments),
-            cwd=str(folder),
-            env=dict(environment),
-            dimensions=(LINES, COLUMNS),
-            encoding="utf-8",
-        )
-        # The program asks where the cursor is.
-        self.screen.write_process_input = self.type
-
-    def type(self, keys: str) -> None:
-        """Press keys."""
-        self._program.send(keys)
-
-    def wait(self, condition: Callable[[list[str]], bool]) -> None:
-        """Read what is written until the lines fulfil a condition.
-
-        :raises TimeoutError: they do not within :data:`PATIENCE_SECONDS`.
-        """
-        end = time.monotonic() + PATIENCE_SECONDS
-        while not condition(lines := [plain(row) for row in self.screen.rows]):
-            if time.monotonic() > end:
-                raise TimeoutError("the program stands at:\n" + "\n".join(lines[-LINES:]))
-            try:
-                self._stream.feed(self._program.read_nonblocking(4096, timeout=0.1))
-            except pexpect.TIMEOUT:
-                continue
-
-    def close(self) -> None:
-        """End the program."""
-        self._program.close(force=True)
-
-
 def plain(row: Sequence[Char]) -> str:
     """A row's characters, without the spaces at its end."""
     return "".join(cell.data for cell in row).rstrip()
 
 
-def play(home: Path, budget: int) -> tuple[Screen, list[int]]:
+def play(home: Path, budget: int) -> tuple[bytes, list[int]]:
     """Have the conversation under a budget in tokens, in the folder ``project`` of a home.
 
-    Returns the screen at its end, and the sizes of its requests in tokens.
+    Returns what was written to the terminal, and the sizes of the requests in tokens.
     """
     folder = home / "project"
     folder.mkdir(parents=True)
@@ -218,55 +176,70 @@ def play(home: Path, budget: int) -> tuple[Screen, list[int]]:
         (folder / name).write_text(text, encoding="utf-8")
     limits = ["--max-input-tokens", str(budget), "--keep-recent-turns", str(KEPT_TURNS)]
     with MessagesServer(script=demo_reply, window=WINDOW, delay=SECONDS_PER_DELTA) as server:
-        environment = {
-            "ANTHROPIC_API_KEY": "any",
-            "ANTHROPIC_BASE_URL": server.url,
-            "HOME": str(home),
-            "LANG": "C.UTF-8",
-            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
-            "PYTHONDONTWRITEBYTECODE": "1",
-            "PYTHONPATH": str(ROOT),
-            "TERM": "xterm-256color",
-        }
-        terminal = Terminal(["-m", "agent", "chat", *limits], folder, environment)
+        process: pexpect.spawn[bytes] = pexpect.spawn(
+            sys.executable,
+            ["-m", "agent", "chat", *limits],
+            cwd=str(folder),
+            env=environment(home, server.url),
+            dimensions=(LINES, COLUMNS),
+        )
         try:
-            converse(terminal)
+            chat = Chat(process, COLUMNS, LINES)
+            converse(chat)
         finally:
-            terminal.close()
-        return terminal.screen, [request.prompt_tokens for request in server.messages_requests]
+            process.close(force=True)
+        return chat.written, [request.prompt_tokens for request in server.messages_requests]
 
 
-def converse(terminal: Terminal) -> None:
+def environment(home: Path, url: str) -> dict[str, str]:
+    """An environment in which nothing of this machine shows."""
+    return {
+        "ANTHROPIC_API_KEY": "any",
+        "ANTHROPIC_BASE_URL": url,
+        "HOME": str(home),
+        "LANG": "C.UTF-8",
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONPATH": str(ROOT),
+        "TERM": "xterm-256color",
+    }
+
+
+def converse(chat: Chat) -> None:
     """Type the conversation, and wait for the end of each turn."""
-    for turn, line in enumerate(CONVERSATION):
-        terminal.wait(lambda lines, turns=turn: is_ready(lines, turns))
-        terminal.type(line.text.replace("\n", ALT_ENTER) + ENTER)
+    chat.wait_for_prompt()
+    for turn, line in enumerate(CONVERSATION, 1):
+        chat.type(line.text.replace("\n", ALT_ENTER) + ENTER)
         if line.approve:
-            terminal.wait(lambda lines: lines[-1].endswith("why not [no]"))
-            terminal.type("y" + ENTER)
-    terminal.wait(lambda lines: is_ready(lines, len(CONVERSATION)))
+            chat.wait_until(lambda: chat.lines[-1].endswith("why not [no]"), "question")
+            chat.type("y" + ENTER)
+        chat.wait_until(partial(has_finished, chat, turn), f"end of turn {turn}")
+        chat.wait_for_prompt()
 
 
-def is_ready(lines: Sequence[str], turns: int) -> bool:
-    """Whether that many turns are finished and the next line can be typed."""
-    return lines[-1] == ">" and sum("· context " in line for line in lines) == turns
+def has_finished(chat: Chat, turns: int) -> bool:
+    """Whether the last line of that many turns is on the screen."""
+    return sum("· context " in line for line in chat.lines) == turns
 
 
-def shown(screen: Screen) -> list[Text]:
+def shown(written: bytes) -> list[Text]:
     """The lines of the picture, from the first shown prompt to the cursor."""
+    screen = Screen(COLUMNS, LINES, history=1_000)
+    pyte.ByteStream(screen).feed(written)
     rows = screen.rows
     first = "> " + SHOWN[0].text.splitlines()[0]
     begin = next(number for number, row in enumerate(rows) if plain(row) == first)
-    lines = [styled(row) for row in rows[begin:]]
-    cursor = Text(" ", Style(reverse=True))
-    lines[-1] = Text.assemble(lines[-1][: screen.cursor.x], cursor)
-    return lines
+    lines = [styled(row) for row in rows[begin:-1]]
+    for line in lines:
+        line.rstrip()
+    typed = styled(rows[-1][: screen.cursor.x])
+    return [*lines, typed.append(" ", Style(reverse=True))]
 
 
 def styled(row: Sequence[Char]) -> Text:
     """A row with its colours. The cell after a wide character is empty."""
-    text = Text(end="")
+    text = Text()
     for style, cells in itertools.groupby(row, style_of):
         text.append("".join(cell.data for cell in cells), style)
     return text
@@ -296,6 +269,10 @@ def drawn(lines: Sequence[Text]) -> str:
     svg = console.export_svg(title="agent chat", theme=THEME, unique_id="agent-chat")
     svg = FONT_FACE.sub("", svg)
     svg = svg.replace("Fira Code, monospace", FONTS)
+    # Some viewers drop the spaces at both ends of a text otherwise, no-break ones, too.
+    svg = svg.replace(
+        '<g class="agent-chat-matrix">', '<g class="agent-chat-matrix" xml:space="preserve">'
+    )
     return svg.replace("font-family: arial", "font-family: system-ui, Arial, sans-serif")
 
 
@@ -304,8 +281,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         home = Path(temporary).resolve()
         _, sizes = play(home / "1", WINDOW)
-        screen, _ = play(home / "2", sum(sizes[-2:]) // 2)
-    lines = shown(screen)
+        written, _ = play(home / "2", sizes[-1] - LAST_INPUT_TOKENS // 3)
+    lines = shown(written)
     text = "\n".join(line.plain for line in lines)
     missing = [part for part in EXPECTED if part not in text]
     if missing or temporary in text:

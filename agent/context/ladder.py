@@ -22,7 +22,6 @@ from agent.context.summary import (
     summarise,
     summary_request,
 )
-from agent.context.tokens import learnt_factor
 from agent.errors import ContextTooLargeError, ProviderError
 from agent.events import (
     CompactionFailed,
@@ -122,7 +121,7 @@ def _guessed_window(engine: ContextEngine, overflow: Overflow, real: int, max_to
 
 def _calibrated(engine: ContextEngine, real: int) -> float:
     """The factor by which the estimate of the present view becomes its real size."""
-    return learnt_factor(engine.view.factor, engine.meter.whole(engine.view), real, 1.0)
+    return engine.meter.calibrated(engine.view, real)
 
 
 async def _descend(engine: ContextEngine, descent: Descent, size: int) -> EventStream:

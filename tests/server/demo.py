@@ -212,7 +212,7 @@ def _about_result(call: Mapping[str, Any], result: Mapping[str, Any]) -> str:
 def _about_file(path: str, page: str) -> str:
     """What a page of a file holds: its first definition, or else its first words."""
     text = NUMBERED.sub("", NOTE.sub("", page))
-    lines = text.splitlines()
+    lines = text.split("\n") if text else []
     language = LANGUAGES.get(PurePosixPath(path).suffix)
     definition = DEFINITION.search(text)
     if language and definition:

@@ -12,7 +12,7 @@ from anthropic import Anthropic
 from anthropic.types import MessageParam
 
 from tests.server.demo import SUMMARY_INSTRUCTION_PREFIX, demo_reply
-from tests.server.replies import Reply
+from tests.server.replies import Reply, ToolUse
 from tests.server.tokens import count_text
 from tests.server.wire import JsonObject
 
@@ -68,6 +68,38 @@ def test_several_lines_are_parallel_calls_and_results_are_told() -> None:
     assert "`a.txt` has 2 lines here; it begins with `first`." in answer.text
     assert "`false` did not work: exit code 1" in answer.text
     assert not answer.tool_uses
+
+
+def about(use: ToolUse, result: str) -> str:
+    """What is said about the result of a call."""
+    call = {"type": "tool_use", "id": "0", "name": use.name, "input": use.input}
+    answer = {"type": "tool_result", "tool_use_id": "0", "content": result}
+    messages = [{"role": "assistant", "content": [call]}, {"role": "user", "content": [answer]}]
+    return demo_reply({"messages": messages}).text
+
+
+def test_of_a_source_file_the_first_definition_is_shown() -> None:
+    page = (
+        "     1\timport os\n     2\t\n     3\tdef f():\n     4\t    return 1\n     5\t\n[lines 1-5]"
+    )
+    text = about(ToolUse("read_file", {"path": "a.py"}), page)
+    assert "5 lines" in text
+    assert text.endswith("```python\ndef f():\n    return 1\n```")
+
+
+@pytest.mark.parametrize(
+    ("output", "expected"),
+    [
+        ("one\ntwo\n\n[exit code 1]", "ended with **exit code 1**; its last line is `two`."),
+        ("[exit code 0]", "ended with **exit code 0**."),
+    ],
+)
+def test_of_a_command_its_ending_is_told(output: str, expected: str) -> None:
+    assert about(ToolUse("shell", {"command": "ls"}), output) == f"`ls` {expected}"
+
+
+def test_what_is_to_be_remembered_is_noted() -> None:
+    assert demo_reply(said("Remember that tea is green.")).text == "Noted: *tea is green.*"
 
 
 def test_plain_talk_calls_nothing() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+from collections.abc import Callable
 
 import pyte
 from rich.console import Console
@@ -113,11 +114,24 @@ def without_blank_end(rows: list[str]) -> list[str]:
     return rows[: filled[-1]] if filled else []
 
 
-class Screen:
-    """A terminal of a size, with its scrollback."""
+class _AnsweringScreen(pyte.HistoryScreen):
+    """A screen that answers when it is asked where its cursor is."""
 
-    def __init__(self, columns: int = 80, lines: int = 24) -> None:
-        self.screen = pyte.HistoryScreen(columns, lines, history=10_000, ratio=0.5)
+    def __init__(self, columns: int, lines: int, answer: Callable[[str], None]) -> None:
+        self._answer = answer
+        super().__init__(columns, lines, history=10_000, ratio=0.5)
+
+    def write_process_input(self, data: str) -> None:
+        self._answer(data)
+
+
+class Screen:
+    """A terminal of a size, with its scrollback; ``answer`` is given what it would send."""
+
+    def __init__(
+        self, columns: int = 80, lines: int = 24, answer: Callable[[str], None] = lambda _: None
+    ) -> None:
+        self.screen = _AnsweringScreen(columns, lines, answer)
         self._stream = pyte.Stream(self.screen)
 
     def feed(self, written: str) -> None:

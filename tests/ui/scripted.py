@@ -229,7 +229,8 @@ class ScriptedSession:
 
     async def send(self, text: str) -> EventStream:
         self.sent.append(text)
-        script = self.scripts.get(text, lambda: answer(f"You said: {text}"))
+        said = f"warmed up: {self.warmed_up}" if text == "warm" else f"You said: {text}"
+        script = self.scripts.get(text, lambda: answer(said))
         try:
             async for event in self._play(script()):
                 yield event
@@ -315,8 +316,8 @@ def main() -> int:
     from agent.ui.repl import run_repl
 
     session: SessionPort = ScriptedSession()
-    first = sys.argv[2] if len(sys.argv) > 2 else None
-    return asyncio.run(run_repl(session, first, history_path=Path(sys.argv[1])))
+    history, first_prompt = Path(sys.argv[1]), "".join(sys.argv[2:])
+    return asyncio.run(run_repl(session, first_prompt or None, history_path=history))
 
 
 if __name__ == "__main__":

@@ -98,6 +98,16 @@ def test_lines_fit_and_carry_no_padding(text: str) -> None:
         assert not any("\n" in segment.text for segment in line)
 
 
+def test_a_table_loses_no_word_however_narrow_the_screen() -> None:
+    words = [f"word{n}" for n in range(12)]
+    text = f"| {' | '.join(words)} |\n{'|---' * 12}|\n| {' | '.join(words)} |\n"
+    for width in (30, 75, 100):
+        made, _ = console(width + 1)
+        lines = ["".join(s.text for s in line) for line in render(made, text, width)]
+        assert sum(line.count("w") for line in lines) == 24
+        assert "…" not in "".join(lines)
+
+
 def test_html_and_angle_brackets_are_shown() -> None:
     for text in ("Use Map<String, T> here", "<div>\nkept\n</div>", "</kbd> <kbd>x"):
         flat = " ".join(shown(stream(text, [3])))
