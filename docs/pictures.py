@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-import pexpect
 import pyte
 from pyte.screens import Char
 from rich.console import Console
@@ -176,18 +175,13 @@ def play(home: Path, budget: int) -> tuple[bytes, list[int]]:
         (folder / name).write_text(text, encoding="utf-8")
     limits = ["--max-input-tokens", str(budget), "--keep-recent-turns", str(KEPT_TURNS)]
     with MessagesServer(script=demo_reply, window=WINDOW, delay=SECONDS_PER_DELTA) as server:
-        process: pexpect.spawn[bytes] = pexpect.spawn(
-            sys.executable,
-            ["-m", "agent", "chat", *limits],
-            cwd=str(folder),
-            env=environment(home, server.url),
-            dimensions=(LINES, COLUMNS),
+        chat = Chat(
+            ["agent", "chat", *limits], COLUMNS, LINES, environment(home, server.url), folder
         )
         try:
-            chat = Chat(process, COLUMNS, LINES)
             converse(chat)
         finally:
-            process.close(force=True)
+            chat.close()
         return chat.written, [request.prompt_tokens for request in server.messages_requests]
 
 

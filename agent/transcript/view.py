@@ -209,12 +209,7 @@ def _end_message(view: View, record: AssistantEndRecord) -> View:
 
 
 def _add_assistant(view: View, blocks: tuple[Block, ...]) -> View:
-    kept = tuple(block for block in blocks if not is_blank(block))
-    if any(isinstance(block, ThinkingBlock) and not block.signature for block in kept):
-        # Reasoning that was cut off, or that a server does not sign, cannot be sent back.
-        kept = tuple(block for block in kept if not is_thinking(block))
-    while kept and is_thinking(kept[-1]):
-        kept = kept[:-1]
+    kept = _sendable(blocks)
     if not kept:
         return view
     # A whole log has neither of these; one with damaged records may.
@@ -224,6 +219,22 @@ def _add_assistant(view: View, blocks: tuple[Block, ...]) -> View:
         rest = tuple(block for block in kept if not is_thinking(block))
         return _with_last_turn(view, (*before, Message("assistant", last.blocks + rest)))
     return _with_last_turn(view, (*before, last, Message("assistant", kept)))
+
+
+def _sendable(blocks: tuple[Block, ...]) -> tuple[Block, ...]:
+    """The blocks of an answer that may be sent back.
+
+    Thinking goes back whole and in front, or not at all: not what was cut off or what
+    a server did not sign, and none at the end.
+    """
+    kept = tuple(block for block in blocks if not is_blank(block))
+    while kept and is_thinking(kept[-1]):
+        kept = kept[:-1]
+    thoughts = [is_thinking(block) for block in kept]
+    unsigned = any(isinstance(block, ThinkingBlock) and not block.signature for block in kept)
+    if unsigned or thoughts != sorted(thoughts, reverse=True):
+        return tuple(block for block in kept if not is_thinking(block))
+    return kept
 
 
 def _answer_open_calls(view: View) -> View:
