@@ -25,7 +25,7 @@ class ToolRunner:
     box: ToolBox
     approval: Approval
     transcript: Transcript
-    context: ToolContext
+    context: Callable[[], ToolContext]
     clock: Callable[[], float] = time.monotonic
 
     async def run(self, call: ToolUseBlock, refusal: str = "") -> EventStream:
@@ -60,7 +60,7 @@ class ToolRunner:
         self, call: ToolUseBlock, output: asyncio.Queue[str]
     ) -> tuple[BoundedOutcome, float]:
         """Ask, record the start, run; the seconds leave out what the person took to answer."""
-        context = replace(self.context, emit=output.put_nowait)
+        context = replace(self.context(), emit=output.put_nowait)
         prepared = self.box.prepare(call, context)
         if isinstance(prepared, BoundedOutcome):
             return prepared, 0.0

@@ -144,7 +144,7 @@ def chat(
 
     with _errors_as_one_line():
         settings = _settings(flags, config)
-        wanted = resume or (NEWEST if continue_ else None)
+        wanted = resume if resume is not None else NEWEST if continue_ else None
         if print_:
             code = asyncio.run(_print_once(settings, wanted, prompt or "", output_format))
         else:
@@ -214,10 +214,11 @@ async def _print_once(
     text = joined(prompt, piped)
     if not text:
         raise ConfigError("there is no prompt: give one after -p, or pipe it in")
-    await loading
     try:
         return await run_once(session, text, output_format, sys.stdout, sys.stderr)
     finally:
+        loading.cancel()
+        await asyncio.wait([loading])
         await session.close()
 
 

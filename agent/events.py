@@ -194,7 +194,6 @@ class TurnFinished:
     requests: int
     compactions: tuple[CompactionReport, ...] = ()
     error: AgentError | None = None
-    interrupted: bool = False
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 
@@ -41,13 +41,15 @@ from agent.transcript.records import (
     InterruptedRecord,
     UserRecord,
 )
+from agent.transcript.view import NO_ANSWER
 
 
 @dataclass
 class Turn:
     """What one turn works with, and what it adds up.
 
-    ``max_requests`` bounds the requests of the turn; ``retry_limit_seconds`` the
+    ``prepare`` is awaited once the user's message is on disk. ``max_requests`` bounds
+    the answers of the turn; ``retry_limit_seconds`` the
     waiting for a busy server within one request, ``None`` for no bound.
     """
 
@@ -55,9 +57,11 @@ class Turn:
     tools: ToolRunner
     max_requests: int
     retry_limit_seconds: float | None
+    prepare: Callable[[], Awaitable[None]]
     clock: Callable[[], float] = time.monotonic
     usage: Usage = field(default_factory=Usage)
     requests: int = 0
+    answers: int = 0
     stop_reason: str = ""
     compactions: list[CompactionReport] = field(default_factory=list)
 
@@ -74,6 +78,7 @@ async def run_turn(turn: Turn, text: str) -> EventStream:
     try:
         transcript.append(UserRecord(number, text))
         yield TurnStarted(number)
+        await turn.prepare()
         async with aclosing(_steps(turn)) as steps:
             async for event in steps:
                 if isinstance(event, CompactionFinished):
@@ -88,7 +93,6 @@ async def run_turn(turn: Turn, text: str) -> EventStream:
     except (asyncio.CancelledError, GeneratorExit):
         _end_early(turn, "by the user")
         raise
-    view = transcript.view
     yield TurnFinished(
         turn=number,
         text=_final_text(turn, number),
@@ -99,7 +103,6 @@ async def run_turn(turn: Turn, text: str) -> EventStream:
         requests=turn.requests,
         compactions=tuple(turn.compactions),
         error=error,
-        interrupted=view.running,
     )
 
 
@@ -114,19 +117,20 @@ def _end_early(turn: Turn, reason: str) -> None:
 
 
 def _final_text(turn: Turn, number: int) -> str:
-    """The text of the last assistant message of the turn."""
+    """The text of the last assistant message of the turn; empty if there was none."""
     view = turn.engine.view
     messages = view.turns[-1].messages if view.turns and view.last_turn == number else ()
-    return messages[-1].text if messages and messages[-1].role == "assistant" else ""
+    text = messages[-1].text if messages and messages[-1].role == "assistant" else ""
+    return "" if text == NO_ANSWER else text
 
 
 async def _steps(turn: Turn) -> EventStream:
     """Requests and tool calls in turn, until the model stops."""
     while True:
-        if turn.requests >= turn.max_requests:
+        if turn.answers >= turn.max_requests:
             turn.stop_reason = "max_requests"
             raise AgentError(
-                f"stopped after {turn.requests} requests in one turn; "
+                f"stopped after {turn.answers} requests in one turn; "
                 "say how to go on, or allow more with --max-requests"
             )
         async with aclosing(_request(turn)) as events:
@@ -233,14 +237,19 @@ async def _receive(turn: Turn, request: Request) -> EventStream:
 def _end_message(turn: Turn, end: EndPart) -> None:
     engine = turn.engine
     turn.stop_reason = end.stop_reason
+    turn.answers += 1
     turn.usage += end.usage
     if classify_stop(end.stop_reason) is not None:
         # The message stays pending: it is discarded, and the request sent again.
         return
     view = engine.view
     prompt = end.usage.prompt_tokens
+    if not engine.meter.believable(view, prompt):
+        prompt = 0
     factor = engine.meter.learnt(view, prompt) if prompt else view.factor
-    engine.transcript.append(AssistantEndRecord(end.stop_reason, view.model, end.usage, factor))
+    engine.transcript.append(
+        AssistantEndRecord(end.stop_reason, view.model, end.usage, factor, prompt)
+    )
 
 
 def _with_own_id(turn: Turn, block: Block) -> Block:

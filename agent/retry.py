@@ -34,7 +34,7 @@ class Retries:
         elif not isinstance(error, ProviderBusyError):
             return None
         wish = error.retry_after if isinstance(error, ProviderBusyError) else None
-        seconds = min(wish if wish is not None else 2.0**self.attempt, LONGEST_WAIT)
+        seconds = min(wish if wish is not None else 2.0 ** min(self.attempt, 6), LONGEST_WAIT)
         seconds = min(seconds * (1 + _random() / 4), LONGEST_WAIT)
         if self.limit_seconds is not None and self.waited + seconds > self.limit_seconds:
             return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import platform
+import time
 from contextlib import aclosing
 from pathlib import Path
 
@@ -32,7 +33,7 @@ from agent.providers.base import Limits, Provider
 from agent.tools.approval import Approval
 from agent.tools.base import Approver, ToolContext
 from agent.tools.registry import ToolBox
-from agent.transcript.records import ModelRecord, SessionRecord
+from agent.transcript.records import InterruptedRecord, ModelRecord, SessionRecord
 from agent.transcript.sessions import find_session, list_sessions, new_id
 from agent.transcript.store import Transcript
 
@@ -40,6 +41,9 @@ _RESULT_SHARE = 0.25
 _MOST_RESULT_CHARS = 30_000
 _LEAST_RESULT_CHARS = 1_200
 _CHARS_PER_TOKEN = 3
+
+_LIMITS_PAUSE_SECONDS = 60.0
+"""How long a server that did not tell a model's limits is not asked again."""
 
 
 class Session:
@@ -66,6 +70,8 @@ class Session:
         self._approver: Approver | None = None
         self._folder = cwd / settings.transcripts
         self._limits: dict[str, Limits] = {}
+        self._learning = asyncio.Lock()
+        self._no_limits_before = 0.0
         self._system = _system_prompt(settings, cwd, self._label)
         self._start(self._new_transcript(settings.model))
 
@@ -106,12 +112,12 @@ class Session:
 
     async def send(self, text: str) -> EventStream:
         """Run one turn. Cancelling the consumer stops it and keeps what was received."""
-        await self._learn_limits()
         turn = Turn(
             engine=self._engine,
             tools=self._tool_runner(),
             max_requests=self._settings.max_requests,
             retry_limit_seconds=None if self._patient else self._settings.retry_limit_seconds,
+            prepare=self._learn_limits,
         )
         try:
             async with aclosing(run_turn(turn, scrub(text))) as events:
@@ -203,6 +209,8 @@ class Session:
         if not opened.view.session_id:
             opened.close()
             raise SessionError(f"{opened.log_path} holds no session: its first record is missing")
+        if opened.view.running:
+            opened.append(InterruptedRecord("the program ended"))
         self._transcript.close()
         self._start(opened)
         return tuple(opened.take_warnings())
@@ -255,14 +263,13 @@ class Session:
     def _label(self) -> str:
         """The transcripts folder as the model is told it."""
         folder = self._folder
-        return (
-            str(folder.relative_to(self._cwd)) if folder.is_relative_to(self._cwd) else str(folder)
-        )
+        inside = folder.is_relative_to(self._cwd)
+        return scrub(str(folder.relative_to(self._cwd) if inside else folder))
 
     def _new_transcript(self, model: str) -> Transcript:
         record = SessionRecord(
             id=new_id(),
-            cwd=str(self._cwd),
+            cwd=scrub(str(self._cwd)),
             model=model,
             system=self._system,
             tools=self._box.specs,
@@ -284,17 +291,23 @@ class Session:
         )
 
     async def _learn_limits(self) -> None:
-        """Ask the server for the model's limits, once; a failure shows in the request itself."""
-        model = self.model
-        if model in self._limits:
-            return
-        try:
-            limits = await self._provider.limits(model)
-        except ProviderError:
-            # Not reachable now: the table serves, and the next turn asks again.
-            return
-        self._limits[model] = limits or known_limits(model)
-        self._engine.budget = self._budget()
+        """Ask the server for the model's limits, once.
+
+        A failure shows in the request itself; the table serves, and a later turn asks
+        again.
+        """
+        async with self._learning:
+            model = self.model
+            if model in self._limits or time.monotonic() < self._no_limits_before:
+                return
+            try:
+                limits = await self._provider.limits(model)
+            except ProviderError:
+                # The request itself will show what is wrong.
+                self._no_limits_before = time.monotonic() + _LIMITS_PAUSE_SECONDS
+                return
+            self._limits[model] = limits or known_limits(model)
+            self._engine.budget = self._budget()
 
     def _budget(self) -> Budget:
         view = self._transcript.view
@@ -312,18 +325,16 @@ class Session:
         return lower_window(budget, view.window) if view.window else budget
 
     def _tool_runner(self) -> ToolRunner:
+        return ToolRunner(self._box, self._approval, self._transcript, self._tool_context)
+
+    def _tool_context(self) -> ToolContext:
         chars = round(self._engine.budget.tokens * _RESULT_SHARE * _CHARS_PER_TOKEN)
-        return ToolRunner(
-            box=self._box,
-            approval=self._approval,
-            transcript=self._transcript,
-            context=ToolContext(
-                cwd=self._cwd,
-                transcripts=self._folder,
-                max_chars=min(max(chars, _LEAST_RESULT_CHARS), _MOST_RESULT_CHARS),
-                timeout_seconds=self._settings.tool_timeout_seconds,
-                emit=lambda _: None,
-            ),
+        return ToolContext(
+            cwd=self._cwd,
+            transcripts=self._folder,
+            max_chars=min(max(chars, _LEAST_RESULT_CHARS), _MOST_RESULT_CHARS),
+            timeout_seconds=self._settings.tool_timeout_seconds,
+            emit=lambda _: None,
         )
 
     def _count(self, requests: int, usage: Usage) -> None:
@@ -355,7 +366,7 @@ def _system_prompt(settings: Settings, cwd: Path, transcripts: str) -> str:
             ) from error
     return load_prompt(
         "system",
-        cwd=str(cwd),
+        cwd=scrub(str(cwd)),
         platform=f"{platform.system()} {platform.machine()}",
         transcripts=transcripts,
     )

@@ -69,12 +69,15 @@ class Harness:
     tools: ToolRunner
     tool: NumberTool
 
+    async def prepare(self) -> None:
+        """Nothing is to be learnt before the first request."""
+
     async def turn(self, text: str, **settings: int) -> list[Event]:
         """Run one turn and collect its events."""
         return [event async for event in self.events(text, **settings)]
 
     def events(self, text: str, *, max_requests: int = 50) -> EventStream:
-        turn = Turn(self.engine, self.tools, max_requests, retry_limit_seconds=5.0)
+        turn = Turn(self.engine, self.tools, max_requests, 5.0, prepare=self.prepare)
         return run_turn(turn, text)
 
     def check_requests(self, window: int | None = None) -> None:
@@ -117,7 +120,7 @@ def make_harness(
         timeout_seconds=10.0,
         emit=lambda _: None,
     )
-    runner = ToolRunner(box, Approval("ask", None), transcript, context)
+    runner = ToolRunner(box, Approval("ask", None), transcript, lambda: context)
     return Harness(transcript, provider, engine, runner, tool)
 
 

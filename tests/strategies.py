@@ -56,7 +56,9 @@ class Story:
 
     def end(self, stop_reason: str) -> None:
         usage = Usage(1_000 + len(self.records), 20)
-        self.records.append(AssistantEndRecord(stop_reason, "test-model", usage))
+        self.records.append(
+            AssistantEndRecord(stop_reason, "test-model", usage, prompt_tokens=usage.prompt_tokens)
+        )
 
     def result(self, call_id: str, text: str) -> None:
         self.records.append(ToolStartRecord(call_id))
@@ -87,7 +89,10 @@ def stories(draw: st.DrawFn) -> list[Record]:
             if draw(st.integers(0, 9)) == 0:
                 story.records.append(DiscardedRecord("cut off"))
                 continue
-            story.end("tool_use" if ids else "end_turn")
+            paused = not ids and draw(st.integers(0, 5)) == 0
+            story.end("tool_use" if ids else "pause_turn" if paused else "end_turn")
+            if paused:
+                continue
             answered = ids[: draw(st.integers(0, len(ids)))] if draw(st.booleans()) else ids
             for call_id in answered:
                 story.result(call_id, draw(any_text))

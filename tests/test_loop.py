@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import aclosing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ from agent.events import (
 )
 from agent.messages import TextBlock, ThinkingBlock, ToolUseBlock, Usage
 from agent.providers.scripted import Answer, Failure, call, say
+from agent.retry import Retries
 from agent.transcript.store import Transcript
 from agent.transcript.view import NO_ANSWER, OUTCOME_UNKNOWN
 from tests.harness import finished, make_harness, size_of
@@ -276,3 +278,77 @@ async def test_a_rescue_is_bounded_and_the_session_lives(tmp_path: Path) -> None
     view = harness.transcript.view
     assert view.turns[-1].messages[0].text == "last"
     harness.check_requests()
+
+
+async def test_a_blank_answer_ends_the_turn_and_the_next_one_works(tmp_path: Path) -> None:
+    blank = Answer((TextBlock("  "),), "end_turn")
+    harness = make_harness(tmp_path, [call("number", "toolu_1", lines=1), blank, say("Yes.")])
+    end = finished(await harness.turn("run it"))
+    assert (end.text, end.error) == ("", None)
+    assert not harness.transcript.view.running
+    assert finished(await harness.turn("and?")).text == "Yes."
+    harness.check_requests()
+
+
+async def test_a_failed_turn_has_no_answer(tmp_path: Path) -> None:
+    harness = make_harness(tmp_path, [Failure(ProviderError("no", status=400))])
+    assert finished(await harness.turn("x")).text == ""
+
+
+async def test_a_paused_turn_goes_on_and_is_never_folded(tmp_path: Path) -> None:
+    paused = Answer((TextBlock("Half " * 200),), "pause_turn")
+    harness = make_harness(
+        tmp_path, [paused, paused, say("Whole.")], budget=900, window=60_000, keep=0
+    )
+    harness.provider.summary = say("In short.")
+    end = finished(await harness.turn("search the world"))
+    assert (end.text[-6:], end.error) == ("Whole.", None)
+    assert harness.transcript.view.turns[0].messages[0].text == "search the world"
+
+
+async def test_busy_answers_do_not_count_against_the_bound(tmp_path: Path) -> None:
+    busy = Failure(ProviderBusyError("overloaded", status=529, retry_after=0.001))
+    harness = make_harness(tmp_path, [busy, busy, busy, say("Here.")])
+    assert finished(await harness.turn("hi", max_requests=2)).text == "Here."
+
+
+async def test_output_that_is_not_sent_back_does_not_distort_the_sizes(tmp_path: Path) -> None:
+    """Hidden reasoning is reported as output and is no part of the next prompt."""
+    harness = make_harness(tmp_path, [])
+    for number in range(30):
+        harness.provider.extend(say("fact " * 40))
+        await harness.turn(f"question {number} " + "word " * 30)
+        view = harness.transcript.view
+        assert view.anchor is not None
+        inflated = replace(view, anchor=replace(view.anchor, output=5_000))
+        honest, meter = harness.engine.meter.size(view), harness.engine.meter
+        assert abs(meter.size(inflated) - honest) < 100
+        assert 0.8 < harness.transcript.view.factor < 2.0
+
+
+async def test_a_nonsense_report_is_not_believed(tmp_path: Path) -> None:
+    harness = make_harness(tmp_path, [say("fact " * 100) for _ in range(5)], measure=lambda _: 1)
+    for number in range(5):
+        await harness.turn(f"question {number} " + "word " * 100)
+    assert harness.transcript.view.anchor is None
+    assert harness.engine.size().tokens > 800
+
+
+async def test_a_budget_that_cannot_be_kept_is_told_once_and_costs_nothing(tmp_path: Path) -> None:
+    harness = make_harness(tmp_path, [say("Fine.") for _ in range(6)], budget=200, window=50_000)
+    told = 0
+    for number in range(6):
+        events = await harness.turn(f"question {number}")
+        told += sum(isinstance(event, Notice) for event in events)
+        assert finished(events).text == "Fine."
+        assert finished(events).compactions == ()
+    assert told == 1
+    harness.provider.assert_done()
+
+
+@pytest.mark.parametrize("attempt", [0, 5, 2_000])
+def test_waits_stay_bounded(attempt: int) -> None:
+    retries = Retries(None, attempt=attempt)
+    wait = retries.wait(ProviderBusyError("busy"))
+    assert wait is not None
+    assert 0 < wait <= 60

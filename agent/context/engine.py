@@ -25,7 +25,8 @@ class ContextEngine:
     """The parts that fitting a conversation needs, and what a session has learnt.
 
     ``counts`` turns false when the server turns out to have no token counting;
-    ``rescued_at`` and ``rescues`` bound the rescues after a refusal.
+    ``rescued_at`` and ``rescues`` bound the rescues after a refusal;
+    ``unfoldable_told`` is true once it was said that the budget cannot be kept.
     """
 
     provider: Provider
@@ -39,6 +40,7 @@ class ContextEngine:
     counts: bool = True
     rescues: int = 0
     rescued_at: float | None = None
+    unfoldable_told: bool = False
     _known: tuple[View, int] | None = None
 
     @property
@@ -81,7 +83,7 @@ class ContextEngine:
     def max_tokens(self) -> int:
         """How long the answer to the present view may be, in tokens."""
         size, anchor = self.size(), self.view.anchor
-        certain = size.tokens if size.exact else anchor.tokens if anchor else 0
+        certain = size.tokens if size.exact else anchor.tokens + anchor.output if anchor else 0
         return self.budget.max_tokens(size.tokens, max(size.tokens - certain, 0))
 
     def request(self, max_tokens: int) -> Request:

@@ -51,8 +51,15 @@ async def fit(engine: ContextEngine) -> EventStream:
     size = await engine.measure()
     if size.tokens <= size.budget:
         return
+    worthwhile = _unfoldable(engine) + LEAST_SUMMARY <= size.budget
+    if not worthwhile:
+        # Folding cannot reach the budget, so it is left alone while there is room.
+        for notice in _tell_unfoldable(engine):
+            yield notice
+        if size.tokens <= engine.budget.most_input:
+            return
     factor = _calibrated(engine, size.tokens)
-    descent = Descent("auto", engine.keep_recent_turns, use_model=True, factor=factor)
+    descent = Descent("auto", engine.keep_recent_turns, use_model=worthwhile, factor=factor)
     async with aclosing(_descend(engine, descent, size.tokens)) as events:
         async for event in events:
             yield event
@@ -194,7 +201,10 @@ async def _fold(
         except (SummaryError, ProviderError) as error:
             usage = error.usage if isinstance(error, SummaryError) else Usage()
             yield CompactionFailed(descent.trigger, " ".join(str(error).split()), usage)
-            by_code = descent.trigger == "auto" or isinstance(error, SummaryTooLargeError)
+            too_large = isinstance(error, SummaryTooLargeError) or (
+                isinstance(error, ProviderError) and classify(error) is not None
+            )
+            by_code = descent.trigger == "auto" or too_large
         else:
             draft = replace(drafts.summary_draft(engine, descent, folding, text), usage=usage)
             event = _adopt(engine, descent, draft, size, started)
@@ -250,6 +260,26 @@ def _clip(engine: ContextEngine, descent: Descent, size: int) -> Iterator[Event]
         if isinstance(event, CompactionFinished):
             yield event
         size = engine.size().tokens
+
+
+def _unfoldable(engine: ContextEngine) -> int:
+    """What no step can shorten, in tokens: system prompt, tools, and the present request."""
+    view, meter = engine.view, engine.meter
+    request = view.turns[-1].messages[:1] if view.running else ()
+    return meter.system(view) + meter.tools(view) + meter.messages(view, request)
+
+
+def _tell_unfoldable(engine: ContextEngine) -> Iterator[Notice]:
+    if engine.unfoldable_told:
+        return
+    engine.unfoldable_told = True
+    view, meter = engine.view, engine.meter
+    yield Notice(
+        f"the budget of {engine.budget.tokens} tokens cannot be kept: the system prompt takes "
+        f"{meter.system(view)} and the tools {meter.tools(view)}, with this request "
+        f"{_unfoldable(engine)}; nothing is folded for it. Set --max-input-tokens higher",
+        "warning",
+    )
 
 
 async def _require_room(engine: ContextEngine) -> None:

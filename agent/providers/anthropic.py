@@ -31,6 +31,9 @@ NO_CONTENT_SECONDS = 300.0
 
 CONNECT_SECONDS = 15.0
 
+LIMITS_SECONDS = 5.0
+"""How long a model's limits are waited for; without them there is a table."""
+
 _BUSY_STATUSES = frozenset({408, 409, 425, 429})
 _BUSY_TYPES = frozenset({"overloaded_error", "rate_limit_error", "api_error", "timeout_error"})
 _MISSING_STATUSES = frozenset({404, 405, 501})
@@ -79,27 +82,29 @@ class AnthropicProvider:
         """See :meth:`.base.Provider.count`."""
         client = await self._connected()
         try:
-            counted = await client.messages.count_tokens(**self._prompt(request))
+            counted: object = await client.messages.count_tokens(**self._prompt(request))
         except Exception as error:
             # As in stream(): nothing but ProviderError leaves this module.
             translated = _translated(error)
             if translated.status in _MISSING_STATUSES:
                 return None
             raise translated from error
-        return counted.input_tokens
+        # A gateway may answer anything with its start page, which the SDK gives as text.
+        tokens = getattr(counted, "input_tokens", None)
+        return tokens if isinstance(tokens, int) else None
 
     async def limits(self, model: str) -> Limits | None:
         """See :meth:`.base.Provider.limits`."""
         client = await self._connected()
         try:
-            info = await client.models.retrieve(model)
+            info: object = await client.models.retrieve(model, timeout=LIMITS_SECONDS)
         except Exception as error:
             # As in stream(): nothing but ProviderError leaves this module.
             translated = _translated(error)
-            if translated.status is not None and translated.status < 500:
+            if translated.status == 400 or translated.status in _MISSING_STATUSES:
                 return None
             raise translated from error
-        data = info.model_dump()
+        data = to_dict() if callable(to_dict := getattr(info, "model_dump", None)) else {}
         if _nested(data, "capabilities", "thinking", "types", "adaptive", "supported") is True:
             self._adaptive_thinking.add(model)
         window, output = data.get("max_input_tokens"), data.get("max_tokens")
@@ -204,7 +209,8 @@ def _status_error(error: anthropic.APIStatusError) -> ProviderError:
     message = f"the server answered {status}: {text}" if status != 200 else f"the server: {text}"
     if status in (401, 403):
         return AuthenticationError(message, status=status, body=body)
-    if status in _BUSY_STATUSES or status >= 500 or kind in _BUSY_TYPES:
+    # Only an error inside a stream, whose status was 200, needs its type to be understood.
+    if status in _BUSY_STATUSES or status >= 500 or (status == 200 and kind in _BUSY_TYPES):
         wait = _retry_after(error.response.headers)
         return ProviderBusyError(message, status=status, body=body, retry_after=wait)
     return ProviderError(message, status=status, body=body)

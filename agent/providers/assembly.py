@@ -7,6 +7,7 @@ knows whether it was finished.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -125,13 +126,32 @@ def _finished(block: _OpenBlock, defect: str) -> Block:
 
 
 def _tool_use(block: _OpenBlock, received: str, defect: str) -> ToolUseBlock:
-    call_id, name = str(block.start.get("id") or ""), str(block.start.get("name") or "")
+    call_id, name = (scrub(str(block.start.get(key) or "")) for key in ("id", "name"))
     value: object = block.start.get("input") or {}
-    if received.strip():
-        try:
+    try:
+        if received.strip():
             value = json.loads(received)
-        except ValueError:
-            return ToolUseBlock(call_id, name, {}, defect or "the input is not valid JSON")
+        value = _clean(value)
+    except (ValueError, RecursionError):
+        return ToolUseBlock(call_id, name, {}, defect or "the input is not valid JSON")
     if not isinstance(value, dict):
         return ToolUseBlock(call_id, name, {}, defect or "the input is not a JSON object")
     return ToolUseBlock(call_id, name, value, defect)
+
+
+def _clean(value: object) -> object:
+    """A JSON value that can be sent back: no lone surrogates, no NaN or infinity.
+
+    :raises ValueError: it has a number that JSON does not.
+    """
+    match value:
+        case str():
+            return scrub(value)
+        case float() if not math.isfinite(value):
+            raise ValueError(f"{value} is no JSON number")
+        case dict():
+            return {scrub(str(key)): _clean(item) for key, item in value.items()}
+        case list():
+            return [_clean(item) for item in value]
+        case _:
+            return value

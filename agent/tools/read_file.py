@@ -21,7 +21,7 @@ _BINARY_PROBE_BYTES = 8_192
 _CHUNK = 1 << 20
 # Counting the lines after a page is a courtesy; it must not take minutes.
 _MAX_COUNTED_BYTES = 256 << 20
-_ADDRESS = re.compile(r"(.+?):(\d{1,12})(?:-(\d{1,12}))?(?:, turn \d+)?")
+_ADDRESS = re.compile(r"(.+?):(\d{1,12})(?:-(\d{1,12}))?(?:, turns? \d+(?:-\d+)?)?")
 _NOTE_CHARS = 130
 _MIN_PAGE_CHARS = 200
 

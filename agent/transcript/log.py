@@ -69,6 +69,8 @@ class Log:
         self._descriptor = descriptor
         self._seq = seq
         self._clock = clock
+        self._end = os.fstat(descriptor).st_size
+        self._torn = False
 
     @classmethod
     def create(cls, path: Path, clock: Callable[[], float] = time.time) -> Log:
@@ -121,24 +123,32 @@ class Log:
         return entry
 
     def _write(self, data: bytes) -> None:
+        """Write and sync some bytes, all of them or none.
+
+        What a failed write has left behind is cut off again. Where even that fails,
+        the next write begins with a newline, so that it does not share a line with it.
+        """
+        whole = b"\n" + data if self._torn else data
         try:
-            write_all(self._descriptor, data)
+            write_all(self._descriptor, whole)
             os.fsync(self._descriptor)
         except OSError as error:
-            self._close_torn_line()
+            self._torn = not self._cut_off()
             raise TranscriptError(
                 f"cannot write the transcript {self.path}: {error.strerror}; "
                 "free some space or check the disk, then send again"
             ) from error
+        self._torn = False
+        self._end += len(whole)
 
-    def _close_torn_line(self) -> None:
-        """End a half-written line, so that the next record is not lost with it."""
+    def _cut_off(self) -> bool:
+        """Take away what was written after the last saved record; false if that fails."""
         try:
-            write_all(self._descriptor, b"\n")
+            os.ftruncate(self._descriptor, self._end)
         except OSError:
-            # The disk is as full as it was; an empty or torn line is skipped on reading,
-            # and the failed append itself has been reported.
-            return
+            # The caller reports the failed write itself and remembers the torn line.
+            return False
+        return True
 
     def close(self) -> None:
         """Release the lock. Every append is on disk already."""

@@ -70,6 +70,17 @@ class Renderer:
             self._turn_ends[self._turn] = self.lines
         return text
 
+    def move_down(self, lines: int) -> None:
+        """Everything rendered so far stands below so many lines of other text."""
+        if not lines:
+            return
+        self.lines += lines
+        for places in (self._turn_starts, self._turn_ends):
+            for turn in places:
+                places[turn] += lines
+        for call, span in self._results.items():
+            self._results[call] = Span(span.first + lines, span.last + lines)
+
     def turn_span(self, turn: int) -> Span | None:
         """Where a turn stands."""
         if turn not in self._turn_starts:

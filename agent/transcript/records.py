@@ -23,6 +23,7 @@ from agent.messages import (
     ToolSpec,
     ToolUseBlock,
     Usage,
+    scrub,
 )
 from agent.wire import (
     block_from_wire,
@@ -75,13 +76,16 @@ class BlockRecord:
 class AssistantEndRecord:
     """The assistant message is complete.
 
-    ``factor`` corrects estimates from here on: real tokens per estimated token.
+    ``prompt_tokens`` is the size of the prompt it answers, as far as the server's
+    report can be believed; 0 if it cannot. ``factor`` corrects estimates from here
+    on: real tokens per estimated token.
     """
 
     stop_reason: str
     model: str
     usage: Usage
     factor: float = START_FACTOR
+    prompt_tokens: int = 0
 
 
 @dataclass(frozen=True)
@@ -206,9 +210,12 @@ class BadLineError(ValueError):
 def encode(entry: Entry) -> bytes:
     """One line of the log, newline included."""
     kind, values = _to_fields(entry.record)
-    payload = compact_json(
+    payload_text = compact_json(
         {"v": VERSION, "seq": entry.seq, "ts": entry.ts, "type": kind, **values}
-    ).encode("utf-8")
+    )
+    # Everything is scrubbed where it comes in; a record that cannot be encoded would
+    # end the conversation, so it is made sure of here.
+    payload = scrub(payload_text).encode("utf-8")
     crc = f'{_CRC_FIELD}{zlib.crc32(payload):08x}"}}'.encode()
     return payload[:-1] + crc + b"\n"
 

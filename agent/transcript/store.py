@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
 
 from agent.errors import TranscriptError
@@ -57,7 +57,11 @@ class Transcript:
         """
         transcript = cls(private_folder(folder), session_id, label)
         transcript._log, recovered = Log.open(folder / f"{session_id}.jsonl")
-        transcript._replay(recovered)
+        try:
+            transcript._replay(recovered)
+        except BaseException:
+            transcript.close()
+            raise
         return transcript
 
     @property
@@ -127,13 +131,20 @@ class Transcript:
         private_folder(self.folder)
         ignore = self.folder / ".gitignore"
         if not ignore.exists():
-            _write_derived(ignore, b"*\n")
-        self._log = Log.create(self.log_path)
-        text = self._renderer.feed(self._log.append(self._waiting))
-        self._waiting = None
+            self._write_derived(ignore, b"*\n")
+        log = Log.create(self.log_path)
+        try:
+            entry = log.append(self._waiting)
+        except TranscriptError:
+            # A log without its first record could not be resumed; the next try makes it anew.
+            log.close()
+            self.log_path.unlink(missing_ok=True)
+            raise
+        text = self._renderer.feed(entry)
+        self._log, self._waiting = log, None
         self._follow(text)
         self._point_latest()
-        return self._log
+        return log
 
     def _replay(self, recovered: Recovered) -> None:
         if recovered.skipped:
@@ -146,15 +157,27 @@ class Transcript:
         self._rebuild_readable(recovered.entries)
         self._point_latest()
 
-    def _rebuild_readable(self, entries: Iterable[Entry]) -> None:
-        data = "".join(self._renderer.feed(entry) for entry in entries).encode()
+    def _rebuild_readable(self, entries: Sequence[Entry]) -> None:
+        """Bring the companion up to date.
+
+        What is there is never changed: addresses into it were given out. If it is not
+        what the log says, because the log was damaged, the whole is added below it.
+        """
+        data = b"".join(map(str.encode, map(self._renderer.feed, entries)))
         try:
             current = self.readable_path.read_bytes()
         except OSError:
             # Missing or unreadable: it is derived, so it is written anew.
             current = b""
-        if current != data:
-            _write_derived(self.readable_path, data)
+        if current.endswith(data):
+            kept = current.removesuffix(data)
+        elif data.startswith(current):
+            kept = b""
+            self._write_derived(self.readable_path, data)
+        else:
+            kept = current if current.endswith(b"\n") else current + b"\n"
+            self._write_derived(self.readable_path, kept + data)
+        self._renderer.move_down(kept.count(b"\n"))
 
     def _follow(self, text: str) -> None:
         if not text:
@@ -168,12 +191,14 @@ class Transcript:
             # The record itself is saved; the companion is rebuilt when the session is resumed.
             self._warnings.append(f"cannot write {self.readable_path}: {error.strerror}")
 
+    def _write_derived(self, path: Path, data: bytes) -> None:
+        """Write what can be made again; a failure is a warning."""
+        try:
+            replace_private(path, data)
+        except OSError as error:
+            self._warnings.append(f"cannot write {path}: {error.strerror}")
+
     def _point_latest(self) -> None:
-        _write_derived(self.folder / LATEST, f"{self.label}/{self.readable_path.name}\n".encode())
-
-
-def _write_derived(path: Path, data: bytes) -> None:
-    try:
-        replace_private(path, data)
-    except OSError as error:
-        raise TranscriptError(f"cannot write {path}: {error.strerror}") from error
+        self._write_derived(
+            self.folder / LATEST, f"{self.label}/{self.readable_path.name}\n".encode()
+        )

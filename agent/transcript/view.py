@@ -81,11 +81,14 @@ class Turn:
 class Anchor:
     """A size that a server reported: the first ``messages`` messages are ``tokens`` tokens.
 
-    System and tools are part of it.
+    System and tools are part of it. The answer to them, of ``output`` tokens, is the
+    message after them if ``answered``, and was empty otherwise.
     """
 
     messages: int
     tokens: int
+    output: int
+    answered: bool
 
 
 @dataclass(frozen=True)
@@ -93,7 +96,8 @@ class View:
     """The conversation as the next request will carry it.
 
     ``past`` has the facts of the folded turns, which ``summary`` covers. ``pending``
-    are the finished blocks of an assistant message that is still being received.
+    are the finished blocks of an assistant message that is still being received;
+    ``paused`` is true when the server wants to go on with the last one.
     ``factor`` corrects estimates of its size; ``window`` is the window in tokens
     that a server's refusal has shown, 0 if none did.
     """
@@ -109,6 +113,7 @@ class View:
     pending: tuple[Block, ...] = ()
     started: frozenset[str] = frozenset()
     anchor: Anchor | None = None
+    paused: bool = False
     compactions: int = 0
     factor: float = START_FACTOR
     window: int = 0
@@ -137,7 +142,9 @@ class View:
     @property
     def running(self) -> bool:
         """Whether the newest turn still waits for the model or for tools."""
-        return bool(self.turns) and (bool(self.pending) or not _is_closed(self.turns[-1]))
+        return bool(self.turns) and (
+            bool(self.pending) or self.paused or not _is_closed(self.turns[-1])
+        )
 
 
 def build(records: Iterable[Record]) -> View:
@@ -187,7 +194,7 @@ def close_turn(view: View) -> View:
     if not view.turns:
         return view
     view = _add_assistant(replace(view, pending=()), view.pending)
-    view = replace(_answer_open_calls(view), started=frozenset())
+    view = replace(_answer_open_calls(view), started=frozenset(), paused=False)
     if _is_closed(view.turns[-1]):
         return view
     return _with_last_turn(view, (*view.turns[-1].messages, assistant_text(NO_ANSWER)))
@@ -200,12 +207,18 @@ def _is_closed(turn: Turn) -> bool:
 def _end_message(view: View, record: AssistantEndRecord) -> View:
     if not view.turns:
         return replace(view, pending=())
-    view = _add_assistant(replace(view, pending=(), factor=record.factor), view.pending)
-    usage = record.usage
-    if not usage.prompt_tokens:
-        return replace(view, anchor=None)
-    tokens = usage.prompt_tokens + usage.output_tokens
-    return replace(view, anchor=Anchor(len(view.messages), tokens))
+    before = len(view.messages)
+    paused = record.stop_reason == "pause_turn"
+    view = _add_assistant(
+        replace(view, pending=(), factor=record.factor, paused=paused), view.pending
+    )
+    answered = len(view.messages) > before
+    if record.prompt_tokens:
+        anchor = Anchor(before, record.prompt_tokens, record.usage.output_tokens, answered)
+        view = replace(view, anchor=anchor)
+    else:
+        view = replace(view, anchor=None)
+    return view if answered or paused else close_turn(view)
 
 
 def _add_assistant(view: View, blocks: tuple[Block, ...]) -> View:

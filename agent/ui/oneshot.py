@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from contextlib import aclosing
+from functools import partial
 from typing import Literal, TextIO, TypeAlias
 
 from agent.errors import AgentError, ProviderBusyError
@@ -23,6 +24,8 @@ EXIT_ERROR = 1
 EXIT_BUSY = 75
 EXIT_INTERRUPTED = 130
 
+_STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
 
 async def run_once(
     session: SessionPort,
@@ -34,14 +37,21 @@ async def run_once(
     """Send one prompt and print the answer; nobody is asked about actions.
 
     Returns the exit code: 0; 1 after an error, or when nobody reads stdout any
-    more; 75 when the server stayed busy; 130 after SIGINT, which stops the turn
-    and prints what was received. Must run in the main thread.
+    more; 75 when the server stayed busy; 128 + n after SIGINT (130), SIGTERM or
+    SIGHUP, which stop the turn and what it runs, and print what was received.
+    Must run in the main thread.
     """
     started = time.monotonic()
     session.set_approver(None)
     run = _Run(session, output_format, stdout, stderr)
     foreground = Foreground()
-    with signal_handlers({signal.SIGINT: foreground.interrupt}):
+    received: list[signal.Signals] = []
+
+    def stop(number: signal.Signals) -> None:
+        received.append(number)
+        foreground.interrupt()
+
+    with signal_handlers({number: partial(stop, number) for number in _STOPPING}):
         outcome = await foreground.run(run.consume(prompt))
     result = run.result
     if isinstance(outcome.error, BrokenPipeError):
@@ -56,6 +66,8 @@ async def run_once(
         run.print_result(time.monotonic() - started)
     except BrokenPipeError:
         return _give_up(stdout)
+    if received and received[0] != signal.SIGINT:
+        return 128 + received[0]
     return _exit_code(result)
 
 

@@ -198,8 +198,6 @@ class EventPrinter:
         self.finish()
         if event.error is not None:
             self.say(describe.error(event.error), "red")
-        elif event.interrupted:
-            self.say(describe.INTERRUPTED, "yellow")
         if event.error is None or event.requests:
             before, context, after = describe.turn(event).partition(
                 f"context {figures.share(event.context)}"

@@ -97,7 +97,7 @@ class TurnResult:
         self.turn, self.stop_reason = event.turn, event.stop_reason
         self.usage, self.context = event.usage, event.context
         self.compactions = event.compactions
-        self.error, self.interrupted = event.error, event.interrupted
+        self.error = event.error
         if event.text or event.error is None:
             self.text = event.text
 

@@ -128,6 +128,7 @@ def test_an_idle_open_pipe_does_not_hang(tmp_path: Path) -> None:
         (["chat", "-p", "x", "--keep-recent-turns", "-1"], "keep"),
         (["chat", "-p", "x", "--resume", "nope"], "nope"),
         (["chat", "-p", "x", "--resume"], "no session"),
+        (["chat", "-p", "x", "--resume="], "no session"),
         (["chat", "-p", "x", "--config", "missing.toml"], "missing.toml"),
         (["chat", "-p", "x", "--system-file", "missing.md"], "missing.md"),
         (["chat", "-p"], "prompt"),
@@ -275,3 +276,25 @@ def test_a_killed_process_loses_nothing_and_resumes(tmp_path: Path) -> None:
     assert "outcome unknown" in text
     assert "remember: 8123" in text
     subprocess.run(["pkill", "-f", "echo run >> runs"], check=False)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_leaves_no_process_behind(tmp_path: Path, number: signal.Signals) -> None:
+    seconds = 5_000 + number
+    call = Reply(tool_uses=[ToolUse("shell", {"command": f"touch on; sleep {seconds}"})])
+    with MessagesServer(script=Brain([call])) as server:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "agent", "chat", "-p", "x", "--approval", "yolo"],
+            cwd=tmp_path,
+            env=environment(server, tmp_path),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        deadline = time.monotonic() + 20
+        while not (tmp_path / "on").exists() and time.monotonic() < deadline:
+            time.sleep(0.02)
+        process.send_signal(number)
+        assert process.wait(10) == 128 + number
+    left = subprocess.run(["pgrep", "-f", f"sleep {seconds}"], capture_output=True, check=False)
+    assert left.stdout == b""

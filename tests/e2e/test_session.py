@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import random
+import re
+import socket
+import socketserver
+import threading
 from pathlib import Path
 
 import pytest
@@ -24,6 +29,19 @@ from tests.server.overflow import OverflowStyle
 from tests.server.replies import HttpFault, Reply, StreamFault, ToolUse, overloaded, redirect
 from tests.server.server import MessagesServer
 from tests.transcript.test_store import lines_at
+
+
+def page_handler(page: str) -> type[socketserver.BaseRequestHandler]:
+    """Answers every request with a web page."""
+
+    class Handler(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            self.request.recv(65_536)
+            head = f"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: {len(page)}"
+            self.request.sendall(f"{head}\r\nConnection: close\r\n\r\n{page}".encode())
+
+    return Handler
+
 
 WORDS = ["amber", "basil", "cedar", "delta", "ember", "fjord", "grove", "heron", "inlet", "jetty"]
 
@@ -408,3 +426,80 @@ async def test_nothing_is_folded_twice_in_a_row(tmp_path: Path) -> None:
             assert len(compactions(await collect(session.compact()))) == 1
             (notice,) = await collect(session.compact())
             assert isinstance(notice, Notice)
+
+
+@pytest.mark.parametrize(
+    "raw", ['{"lines": NaN}', '{"lines": 1e999}', '{"path": "\\ud83d"}', "[1]", '{"path": ']
+)
+async def test_an_odd_tool_input_neither_stops_nor_stays(tmp_path: Path, raw: str) -> None:
+    odd = Reply(tool_uses=[ToolUse("read_file", raw_json=raw)])
+    with MessagesServer(script=Brain([odd, Reply("One."), Reply("Two.")])) as server:
+        async with open_session(server, tmp_path) as session:
+            assert (await send(session, "first")).text == "One."
+            assert (await send(session, "second")).text == "Two."
+        assert [r.status for r in server.messages_requests] == [200] * 3
+
+
+async def test_a_gateway_that_answers_anything_with_its_start_page(tmp_path: Path) -> None:
+    page = "<!doctype html><html>Welcome</html>"
+    with (
+        socketserver.ThreadingTCPServer(("127.0.0.1", 0), page_handler(page)) as gateway,
+        MessagesServer(script=Brain([])) as server,
+    ):
+        threading.Thread(target=gateway.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{gateway.server_address[1]}"
+        async with open_session(server, tmp_path, base_url=url, retry_limit_seconds=0.1) as session:
+            end = await send(session, "hello")
+            assert end.error is not None
+            assert "hello" in session.transcript.read_text()
+        gateway.shutdown()
+
+
+async def test_the_message_is_on_disk_before_the_network_is_used(tmp_path: Path) -> None:
+    silent = socket.create_server(("127.0.0.1", 0))
+    with MessagesServer(script=Brain([])) as server:
+        async with open_session(
+            server, tmp_path, base_url=f"http://127.0.0.1:{silent.getsockname()[1]}"
+        ) as session:
+            turn = asyncio.create_task(send(session, "remember 8123"))
+            await asyncio.sleep(0.3)
+            assert "remember 8123" in session.transcript.read_text()
+            turn.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await turn
+    silent.close()
+
+
+async def test_every_address_that_is_given_opens(tmp_path: Path) -> None:
+    brain = Brain([Reply("fact " * 400) for _ in range(4)])
+    given = re.compile(r"\.transcripts/\S+\.md:\d+-\d+(?:, turns? \d+(?:-\d+)?)?")
+    with MessagesServer(script=brain) as server:
+        async with open_session(server, tmp_path) as session:
+            for number in range(4):
+                await send(session, f"question {number}")
+            (report,) = compactions(await collect(session.compact()))
+            (summary,) = [m for m in session.messages() if m.text.startswith(SUMMARY_HEADING)]
+            addresses = {report.address, *given.findall(summary.text)}
+            assert len(addresses) >= 2
+            for address in addresses:
+                call = Reply(tool_uses=[ToolUse("read_file", {"path": address})])
+                brain.steps = [call, Reply("Read.")]
+                await send(session, "read it")
+                result = session.messages()[-2].tool_results[0]
+                assert not result.is_error, (address, result.content)
+                assert "question" in result.content
+
+
+async def test_after_a_kill_between_two_results_a_compaction_works(tmp_path: Path) -> None:
+    calls = [ToolUse("list_dir", {"path": "."}), ToolUse("list_dir", {"path": "."})]
+    brain = Brain([Reply("fact " * 200), Reply(tool_uses=calls), Reply("Done.")])
+    with MessagesServer(script=brain) as server:
+        async with open_session(server, tmp_path) as session:
+            await send(session, "first " * 100)
+            await send(session, "list twice")
+            log, session_id = session._transcript.log_path, session.id
+        lines = log.read_bytes().splitlines(keepends=True)
+        results = [n for n, line in enumerate(lines) if b'"type":"tool_result"' in line]
+        log.write_bytes(b"".join(lines[: results[1]]))
+        async with open_session(server, tmp_path, session_id) as session:
+            assert compactions(await collect(session.compact()))

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import os
+import resource
+import signal
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +16,8 @@ from agent.transcript.files import private_folder
 from agent.transcript.log import Log, read_log
 from agent.transcript.records import UserRecord
 from agent.transcript.sessions import find_session, list_sessions, new_id
+from agent.transcript.store import Transcript
+from tests.strategies import SESSION
 
 
 def write_log(path: Path, count: int) -> None:
@@ -125,23 +129,47 @@ def test_one_writer_at_a_time(tmp_path: Path) -> None:
     second.close()
 
 
-def test_a_failed_write_is_told_and_later_ones_count(tmp_path: Path) -> None:
+class FullDisk:
+    """A disk on which this process can write only so many bytes of a file."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+
+    def __enter__(self) -> None:
+        self._before = resource.getrlimit(resource.RLIMIT_FSIZE)
+        self._signal = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (self._limit, self._before[1]))
+
+    def __exit__(self, *_: object) -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, self._before)
+        signal.signal(signal.SIGXFSZ, self._signal)
+
+
+@pytest.mark.parametrize("room", [0, 1, 20, 60])
+def test_a_failed_write_is_told_and_later_ones_count(tmp_path: Path, room: int) -> None:
     path = tmp_path / "a.jsonl"
     write_log(path, 1)
     log, _ = Log.open(path)
-    descriptor = log._descriptor
-    reader = os.open(path, os.O_RDONLY)
-    keep = os.dup(descriptor)
-    os.dup2(reader, descriptor)
-    with pytest.raises(TranscriptError, match="cannot write"):
+    with FullDisk(path.stat().st_size + room), pytest.raises(TranscriptError, match="cannot write"):
         log.append(UserRecord(2, "lost"))
-    os.dup2(keep, descriptor)
     log.append(UserRecord(3, "kept"))
+    log.append(UserRecord(4, "kept, too"))
     log.close()
-    os.close(reader)
-    os.close(keep)
-    assert texts(path)[-1] == "kept"
-    assert "lost" not in " ".join(texts(path))
+    found = read_log(path)
+    assert found.skipped == 0
+    assert texts(path)[1:] == ["kept", "kept, too"]
+
+
+def test_a_session_whose_first_record_failed_begins_again(tmp_path: Path) -> None:
+    transcript = Transcript.start(tmp_path / "t", "t", SESSION)
+    with FullDisk(10), pytest.raises(TranscriptError):
+        transcript.append(UserRecord(1, "lost"))
+    transcript.append(UserRecord(1, "kept"))
+    transcript.close()
+    again = Transcript.open(tmp_path / "t", SESSION.id, "t")
+    assert again.view.session_id == SESSION.id
+    assert again.view.turns[0].messages[0].text == "kept"
+    again.close()
 
 
 def test_finding_sessions(tmp_path: Path) -> None:

@@ -105,6 +105,30 @@ def test_damage_is_one_warning(tmp_path: Path) -> None:
     again.close()
 
 
+def test_damage_takes_nothing_from_the_readable_file_and_moves_no_address(tmp_path: Path) -> None:
+    folder = tmp_path / ".transcripts"
+    story = Story()
+    for number in range(1, 5):
+        story.user(f"message {number}")
+        story.blocks(thinking=False, text=f"answer {number}", count=0)
+        story.end("end_turn")
+    transcript = make(folder, story.records)
+    before = {turn: transcript.address(turn, turn) for turn in range(1, 5)}
+    transcript.close()
+    log = folder / "s-1.jsonl"
+    log.write_bytes(log.read_bytes().replace(b"answer 1", b"answer X"))
+    for number in range(2):
+        again = Transcript.open(folder, "s-1", ".transcripts")
+        for turn in range(1, 5):
+            assert f"answer {turn}" in lines_at(folder, before[turn])
+            assert f"message {turn}" in lines_at(folder, again.address(turn, turn))
+        again.append(UserRecord(5 + number, "later"))
+        assert "later" in lines_at(folder, again.address(5 + number, 5 + number))
+        again.close()
+    text = transcript.readable_path.read_text()
+    assert text.count("message 1") == 2, "the whole is added once, not at each opening"
+
+
 def test_an_unknown_session_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(SessionError, match="cannot open"):
         Transcript.open(tmp_path / ".transcripts", "nope", ".transcripts")

@@ -123,9 +123,11 @@ def test_usage_anchors_the_size_and_a_compaction_drops_it() -> None:
     story = Story()
     story.user("hello")
     story.blocks(thinking=False, text="hi", count=0)
-    story.records.append(AssistantEndRecord("end_turn", "m", Usage(100, 7, 20, 3)))
+    story.records.append(
+        AssistantEndRecord("end_turn", "m", Usage(100, 7, 20, 3), prompt_tokens=123)
+    )
     view = build(story.records)
-    assert view.anchor == Anchor(messages=2, tokens=130)
+    assert view.anchor == Anchor(messages=1, tokens=123, output=7, answered=True)
     assert build([*story.records, CompactionRecord("auto", "summary", 2, "s", "s")]).anchor is None
 
 
