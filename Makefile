@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 
-.PHONY: chat test check format bench lock clean
+.PHONY: chat test check format faults bench lock clean
 
 chat: $(VENV)/.installed
 	@$(BIN)/agent chat $(ARGS)
@@ -16,6 +16,18 @@ check: $(VENV)/.tested
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+
+# Long runs: 2,000 random histories of 30 steps, every turn boundary of real sessions.
+faults: $(VENV)/.tested
+	TEST_PROFILE=faults $(BIN)/python -m pytest -n 2 --timeout=5400 tests/context/test_stateful.py \
+	  tests/context/test_real_folding.py tests/transcript
+
+# Measured claims; those on recorded sessions need ../shared/data and say so without it.
+bench: $(VENV)/.tested
+	$(BIN)/python -m bench.tokens
+	$(BIN)/python -m bench.recall
+	$(BIN)/python -m bench.limit
+	$(BIN)/python -m bench.cost
 
 format: $(VENV)/.tested
 	$(BIN)/ruff format .

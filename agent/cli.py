@@ -180,6 +180,9 @@ async def _make_session(
     settings: Settings, wanted: str | None, *, patient: bool
 ) -> tuple[Session, tuple[str, ...]]:
     """The session that was asked for, and warnings about a resumed one."""
+    import platformdirs
+
+    from agent.context.calibration import CalibrationStore
     from agent.providers.anthropic import AnthropicProvider
     from agent.session import Session
     from agent.tools.registry import ToolBox, default_tools
@@ -187,7 +190,15 @@ async def _make_session(
     provider = AnthropicProvider(
         api_key=settings.api_key, auth_token=settings.auth_token, base_url=settings.base_url
     )
-    session = Session(settings, provider, ToolBox(default_tools()), Path.cwd(), patient=patient)
+    state = platformdirs.user_state_path("agent-chat")
+    session = Session(
+        settings,
+        provider,
+        ToolBox(default_tools()),
+        Path.cwd(),
+        patient=patient,
+        calibration=CalibrationStore(state / "calibration.json"),
+    )
     warnings: tuple[str, ...] = ()
     if wanted is not None:
         warnings = session.resume(None if wanted == NEWEST else wanted)

@@ -60,6 +60,8 @@ class Settings:
     max_rescues: int = 5
     retry_limit_seconds: float = 300.0
     show_thinking: bool = False
+    summary_model: str | None = None
+    background_summary: bool = True
     models: Mapping[str, ModelSettings] = field(default_factory=dict)
     sources: Mapping[str, str] = field(default_factory=dict)
 
@@ -193,6 +195,8 @@ _RULES: Mapping[str, _Rule] = {
     "max_rescues": _whole_number(0),
     "retry_limit_seconds": _number(0, "a number"),
     "show_thinking": _truth(),
+    "summary_model": _word("the name of a model"),
+    "background_summary": _truth(),
 }
 
 _MODEL_RULES: Mapping[str, _Rule] = {

@@ -53,7 +53,8 @@ class CompactionReport:
 
     ``method`` is ``stub``, ``summary``, ``digest`` or ``clip``. ``folded_turns``
     counts the turns that left the view; ``address`` is where they can be read (empty
-    when none did). Sizes are in tokens.
+    when none did); ``usage`` is what the summary has cost, ``kept_turns`` how many turns
+    stay in the view. Sizes are in tokens.
     """
 
     trigger: str
@@ -64,6 +65,7 @@ class CompactionReport:
     seconds: float
     address: str
     usage: Usage = field(default_factory=Usage)
+    kept_turns: int = 0
 
 
 @dataclass(frozen=True)
@@ -207,8 +209,21 @@ class TurnSize:
 
 
 @dataclass(frozen=True)
+class CompactionPreview:
+    """What ``/compact`` would do; sizes in tokens, ``tokens_after`` about."""
+
+    folded_turns: int
+    tokens_before: int
+    tokens_after: int
+    address: str
+
+
+@dataclass(frozen=True)
 class ContextReport:
-    """What fills the window, in tokens, for ``/context``."""
+    """What fills the window, in tokens, for ``/context``.
+
+    ``ledger`` is the part of ``summary`` that code keeps.
+    """
 
     size: ContextSize
     model: str
@@ -221,6 +236,7 @@ class ContextReport:
     output_reserve: int = 0
     window_source: str = ""
     notes: tuple[str, ...] = ()
+    ledger: int = 0
 
 
 @dataclass(frozen=True)

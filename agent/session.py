@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import platform
-import time
 from contextlib import aclosing
 from pathlib import Path
 
 from agent.calls import ToolRunner
-from agent.config import ModelSettings, Settings
+from agent.config import Settings
 from agent.context import ladder
-from agent.context.budget import Budget, known_limits, lower_window, make_budget
+from agent.context.budget import Budget
+from agent.context.calibration import CalibrationStore
 from agent.context.engine import ContextEngine
 from agent.context.prompts import load_prompt
+from agent.context.summariser import prepare_ahead
 from agent.context.tokens import count_text
-from agent.errors import AgentError, ConfigError, ProviderError, SessionError
+from agent.errors import AgentError, ConfigError, SessionError
 from agent.events import (
     CompactionFailed,
     CompactionFinished,
+    CompactionPreview,
     ContextReport,
     EventStream,
     Notice,
@@ -29,11 +31,12 @@ from agent.events import (
 )
 from agent.loop import Turn, run_turn
 from agent.messages import Message, Usage, scrub
-from agent.providers.base import Limits, Provider
+from agent.models import Models
+from agent.providers.base import Provider
 from agent.tools.approval import Approval
 from agent.tools.base import Approver, ToolContext
 from agent.tools.registry import ToolBox
-from agent.transcript.records import InterruptedRecord, ModelRecord, SessionRecord
+from agent.transcript.records import START_FACTOR, InterruptedRecord, ModelRecord, SessionRecord
 from agent.transcript.sessions import find_session, list_sessions, new_id
 from agent.transcript.store import Transcript
 
@@ -42,15 +45,13 @@ _MOST_RESULT_CHARS = 30_000
 _LEAST_RESULT_CHARS = 1_200
 _CHARS_PER_TOKEN = 3
 
-_LIMITS_PAUSE_SECONDS = 60.0
-"""How long a server that did not tell a model's limits is not asked again."""
-
 
 class Session:
     """One conversation at a time, and the way to another. Implements the screen's port.
 
     ``patient`` sessions wait for a busy server as long as the user lets them; others
-    give up after ``settings.retry_limit_seconds``.
+    give up after ``settings.retry_limit_seconds``. ``calibration`` hands on, from session
+    to session, by how much estimates of sizes are off.
     """
 
     def __init__(
@@ -61,17 +62,17 @@ class Session:
         cwd: Path,
         *,
         patient: bool = True,
+        calibration: CalibrationStore | None = None,
     ) -> None:
         self._settings = settings
         self._provider = provider
         self._box = tools
         self._cwd = cwd
         self._patient = patient
+        self._calibration = calibration
         self._approver: Approver | None = None
         self._folder = cwd / settings.transcripts
-        self._limits: dict[str, Limits] = {}
-        self._learning = asyncio.Lock()
-        self._no_limits_before = 0.0
+        self._models = Models(settings, provider)
         self._system = _system_prompt(settings, cwd, self._label)
         self._start(self._new_transcript(settings.model))
 
@@ -128,6 +129,10 @@ class Session:
                     yield event
         finally:
             self._count(turn.requests, turn.usage)
+            if self._calibration is not None and turn.answers:
+                self._calibration.save(self.model, self._transcript.view.factor)
+        if self._patient and self._settings.background_summary:
+            prepare_ahead(self._engine)
 
     async def compact(self, focus: str = "") -> EventStream:
         """Fold the conversation now; ``focus`` says what the summary should dwell on."""
@@ -142,6 +147,17 @@ class Session:
                     yield event
         except AgentError as error:
             yield Notice(str(error), "error")
+
+    def preview_compaction(self) -> CompactionPreview | None:
+        """What :meth:`compact` would do; ``None`` if there is nothing to fold."""
+        return ladder.preview(self._engine)
+
+    def uncompact(self) -> str:
+        """Take the last compaction back; what was done, or why not, in one line.
+
+        :raises AgentError: it could not be saved.
+        """
+        return ladder.uncompact(self._engine)
 
     def context(self) -> ContextReport:
         """What fills the window. Makes no request."""
@@ -167,6 +183,7 @@ class Session:
             else "",
             output_reserve=engine.budget.reserve,
             window_source=engine.budget.source,
+            ledger=meter.ledger(view),
         )
 
     def messages(self) -> tuple[Message, ...]:
@@ -175,6 +192,10 @@ class Session:
 
     def totals(self) -> SessionTotals:
         """Requests, tokens and cost since this session was started or resumed here."""
+        wasted = self._engine.background.wasted
+        if wasted.prompt_tokens:
+            self._engine.background.wasted = Usage()
+            self._count(1, wasted)
         return self._totals
 
     def sessions(self) -> tuple[SessionEntry, ...]:
@@ -194,7 +215,7 @@ class Session:
     def reset(self) -> None:
         """Begin a new session with the same model; the old one stays on disk."""
         fresh = self._new_transcript(self.model)
-        self._transcript.close()
+        self._leave()
         self._start(fresh)
 
     def resume(self, session_id: str | None) -> tuple[str, ...]:
@@ -211,7 +232,7 @@ class Session:
             raise SessionError(f"{opened.log_path} holds no session: its first record is missing")
         if opened.view.running:
             opened.append(InterruptedRecord("the program ended"))
-        self._transcript.close()
+        self._leave()
         self._start(opened)
         return tuple(opened.take_warnings())
 
@@ -223,9 +244,9 @@ class Session:
         if model == self.model:
             return
         if self._transcript.saved:
-            self._transcript.append(ModelRecord(model))
+            self._transcript.append(ModelRecord(model, self._factor(model)))
         else:
-            self._transcript.close()
+            self._leave()
             self._start(self._new_transcript(model))
         self._engine.budget = self._budget()
         await self._learn_limits()
@@ -256,7 +277,7 @@ class Session:
 
     async def close(self) -> None:
         """Release what the session holds open."""
-        self._transcript.close()
+        self._leave()
         await self._provider.close()
 
     @property
@@ -273,8 +294,18 @@ class Session:
             model=model,
             system=self._system,
             tools=self._box.specs,
+            factor=self._factor(model),
         )
         return Transcript.start(self._folder, self._label, record)
+
+    def _factor(self, model: str) -> float:
+        known = self._calibration.load(model) if self._calibration else None
+        return known or START_FACTOR
+
+    def _leave(self) -> None:
+        """Let go of the present session; everything of it is on disk."""
+        self._engine.background.drop()
+        self._transcript.close()
 
     def _start(self, transcript: Transcript) -> None:
         self._transcript = transcript
@@ -288,41 +319,23 @@ class Session:
             keep_recent_turns=self._settings.keep_recent_turns,
             rescue_interval_seconds=self._settings.rescue_interval_seconds,
             max_rescues=self._settings.max_rescues,
+            summary_model=self._settings.summary_model,
+            summary_budget=self._summary_budget(),
         )
 
     async def _learn_limits(self) -> None:
-        """Ask the server for the model's limits, once.
-
-        A failure shows in the request itself; the table serves, and a later turn asks
-        again.
-        """
-        async with self._learning:
-            model = self.model
-            if model in self._limits or time.monotonic() < self._no_limits_before:
-                return
-            try:
-                limits = await self._provider.limits(model)
-            except ProviderError:
-                # The request itself will show what is wrong.
-                self._no_limits_before = time.monotonic() + _LIMITS_PAUSE_SECONDS
-                return
-            self._limits[model] = limits or known_limits(model)
+        """Let the budgets follow what the server says of the models."""
+        if await self._models.learn(filter(None, (self.model, self._settings.summary_model))):
             self._engine.budget = self._budget()
+            self._engine.summary_budget = self._summary_budget()
 
     def _budget(self) -> Budget:
-        view = self._transcript.view
-        limits = self._limits.get(view.model) or known_limits(view.model)
-        own = self._settings.models.get(view.model, ModelSettings())
-        if own.context_window or own.max_output_tokens:
-            limits = Limits(
-                own.context_window or limits.window,
-                own.max_output_tokens or limits.max_output,
-                "the configuration",
-            )
-        budget = make_budget(
-            limits, self._settings.max_input_tokens, self._settings.max_output_tokens
-        )
-        return lower_window(budget, view.window) if view.window else budget
+        return self._models.budget(self.model, self._transcript.view.window)
+
+    def _summary_budget(self) -> Budget | None:
+        """The budget of the model that writes summaries, if that is another one."""
+        model = self._settings.summary_model
+        return self._models.budget(model) if model is not None else None
 
     def _tool_runner(self) -> ToolRunner:
         return ToolRunner(self._box, self._approval, self._transcript, self._tool_context)
@@ -338,24 +351,15 @@ class Session:
         )
 
     def _count(self, requests: int, usage: Usage) -> None:
-        prices = self._settings.models.get(self.model, ModelSettings())
-        cost = self._totals.cost
-        if prices.input_price is not None and prices.output_price is not None:
-            # Cache prices relative to plain input: reading 0.1, writing 1.25.
-            units = (
-                usage.input_tokens
-                + 0.1 * usage.cache_read_input_tokens
-                + 1.25 * usage.cache_creation_input_tokens
-            )
-            spent = (units * prices.input_price + usage.output_tokens * prices.output_price) / 1e6
-            cost = (cost or 0.0) + spent
-        self._totals = SessionTotals(
-            self._totals.requests + requests, self._totals.usage + usage, cost
-        )
+        before = self._totals
+        spent = self._models.cost(self.model, usage)
+        cost = before.cost if spent is None else (before.cost or 0.0) + spent
+        self._totals = SessionTotals(before.requests + requests, before.usage + usage, cost)
 
 
 def _system_prompt(settings: Settings, cwd: Path, transcripts: str) -> str:
-    if settings.no_system:
+    by_flag = settings.sources.get("system_file", "").startswith("flag")
+    if settings.no_system and not by_flag:
         return ""
     if settings.system_file is not None:
         try:

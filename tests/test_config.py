@@ -49,6 +49,8 @@ OTHER_VALUES: dict[str, tuple[str, str, object]] = {
     "max_rescues": ("0", "0", 0),
     "retry_limit_seconds": ("10", "10", 10.0),
     "show_thinking": ("yes", "true", True),
+    "summary_model": ("small-model", '"small-model"', "small-model"),
+    "background_summary": ("no", "false", False),
 }
 
 # Values that are refused wherever they stand, as TOML writes them.

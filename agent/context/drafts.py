@@ -18,6 +18,9 @@ from agent.transcript.view import apply
 
 _CHARS_PER_TOKEN = 3
 
+TARGET = 0.5
+"""The part of the budget that a view may fill after a compaction, where kept turns allow it."""
+
 _CUT_MARGIN = 0.9
 """Heads and tails may be denser in tokens than the text they are taken from."""
 
@@ -63,8 +66,8 @@ def _folding_draft(
 ) -> CompactionRecord:
     """The record of a fold: ``body``, and a ledger of at most ``ledger_room`` tokens.
 
-    The ledger gives way to the kept turns, and never takes more than a third of
-    what is folded.
+    The ledger gives way to the kept turns, leaves half the budget free where they
+    allow it, and never takes more than a third of what is folded.
     """
     view, meter, address = engine.view, engine.meter, engine.transcript.address
     past = view.past + tuple(facts_of(turn.number, turn.messages) for turn in folding.fold)
@@ -82,8 +85,9 @@ def _folding_draft(
     bare = apply(view, draft)
     folded = replace(bare, turns=folding.fold, summary=view.summary)
     third = meter.messages(bare, folded.messages) // 3
-    free = engine.budget.tokens - meter.whole(bare)
-    room = max(min(ledger_room, third, free), 0)
+    taken = meter.whole(bare)
+    free = max(round(TARGET * engine.budget.tokens) - taken, ledger.LEAST_TOKENS)
+    room = max(min(ledger_room, third, free, engine.budget.tokens - taken), 0)
     kept = ledger.render_ledger(past, address, round(room / descent.factor))
     return replace(draft, summary="\n\n".join(part for part in (body, kept) if part))
 

@@ -6,7 +6,10 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+from agent.context.background import Background
+from agent.context.breaker import Breaker
 from agent.context.budget import Budget
+from agent.context.summary import Summariser
 from agent.context.tokens import Meter
 from agent.context.validity import history_fault
 from agent.errors import ProviderError
@@ -24,7 +27,9 @@ COUNT_BAND = 0.15
 class ContextEngine:
     """The parts that fitting a conversation needs, and what a session has learnt.
 
-    ``counts`` turns false when the server turns out to have no token counting;
+    ``summary_model`` writes the summaries, within ``summary_budget``; by default the
+    conversation's own model does. ``counts`` turns false when the server turns out to
+    have no token counting;
     ``rescued_at`` and ``rescues`` bound the rescues after a refusal;
     ``unfoldable_told`` is true once it was said that the budget cannot be kept.
     """
@@ -37,11 +42,22 @@ class ContextEngine:
     max_rescues: int = 5
     meter: Meter = field(default_factory=Meter)
     clock: Callable[[], float] = time.monotonic
+    summary_model: str | None = None
+    summary_budget: Budget | None = None
+    breaker: Breaker = field(default_factory=Breaker)
+    background: Background = field(default_factory=Background)
     counts: bool = True
     rescues: int = 0
     rescued_at: float | None = None
     unfoldable_told: bool = False
     _known: tuple[View, int] | None = None
+
+    @property
+    def summariser(self) -> Summariser:
+        """The model that writes summaries."""
+        if self.summary_model is None:
+            return Summariser(self.provider, self.view.model, self.budget)
+        return Summariser(self.provider, self.summary_model, self.summary_budget or self.budget)
 
     @property
     def view(self) -> View:
@@ -122,4 +138,5 @@ class ContextEngine:
             seconds=record.seconds,
             address=record.address,
             usage=record.usage,
+            kept_turns=len(candidate.turns),
         )

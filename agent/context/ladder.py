@@ -16,27 +16,21 @@ from agent.context.drafts import Descent
 from agent.context.engine import ContextEngine
 from agent.context.overflow import Overflow, classify
 from agent.context.plan import FoldPlan
-from agent.context.summary import (
-    SummaryError,
-    SummaryTooLargeError,
-    summarise,
-    summary_request,
-)
+from agent.context.summariser import write_summary
+from agent.context.summary import Summary, SummaryError, summary_tokens
 from agent.errors import ContextTooLargeError, ProviderError
 from agent.events import (
     CompactionFailed,
     CompactionFinished,
+    CompactionPreview,
     CompactionStarted,
     Event,
     EventStream,
     Notice,
 )
 from agent.messages import Usage
-from agent.transcript.records import CompactionRecord
+from agent.transcript.records import CompactionRecord, UncompactRecord
 from agent.transcript.view import apply
-
-TARGET = 0.5
-"""A view that stubs alone bring to this part of the budget needs no model call."""
 
 LEAST_SUMMARY = 300
 """Room in tokens for a summary and a ledger beside the kept turns; both adapt to it."""
@@ -51,7 +45,7 @@ async def fit(engine: ContextEngine) -> EventStream:
     size = await engine.measure()
     if size.tokens <= size.budget:
         return
-    worthwhile = _unfoldable(engine) + LEAST_SUMMARY <= size.budget
+    worthwhile = unfoldable(engine) + LEAST_SUMMARY <= size.budget
     if not worthwhile:
         # Folding cannot reach the budget, so it is left alone while there is room.
         for notice in _tell_unfoldable(engine):
@@ -81,6 +75,44 @@ async def compact(engine: ContextEngine, focus: str = "") -> EventStream:
     async with aclosing(_fold(engine, descent, folding, size)) as events:
         async for event in events:
             yield event
+
+
+def preview(engine: ContextEngine) -> CompactionPreview | None:
+    """What :func:`compact` would do, without doing it; ``None`` if there is nothing to fold."""
+    folding = plan.plan_fold(engine.view, 0)
+    if folding is None:
+        return None
+    size = engine.size().tokens
+    descent = Descent("manual", 0, use_model=False, factor=_calibrated(engine, size))
+    folded = engine.meter.messages(engine.view, engine.view.messages)
+    words = "word " * min(summary_tokens(engine.budget.tokens) // 2, folded // 4)
+    draft = drafts.summary_draft(engine, descent, folding, words)
+    after = engine.meter.whole(apply(engine.view, draft))
+    return CompactionPreview(draft.folded_turns, size, after, draft.address)
+
+
+def uncompact(engine: ContextEngine) -> str:
+    """Take the last compaction back; what was done, or why it was not, in one line.
+
+    :raises TranscriptError: the record could not be saved; nothing has changed.
+    """
+    view = engine.view
+    if view.unfolded is None:
+        return "there is no compaction to take back"
+    if view.running:
+        return "a turn is running; take the compaction back when it has ended"
+    before = engine.size().tokens
+    candidate = apply(view, UncompactRecord())
+    after = engine.meter.whole(replace(candidate, factor=view.factor))
+    if after > engine.budget.tokens:
+        return (
+            f"the last compaction is not taken back: the conversation would be about {after} "
+            f"tokens, and the budget is {engine.budget.tokens}"
+        )
+    engine.background.drop()
+    engine.transcript.append(UncompactRecord())
+    engine.meter.forget()
+    return f"the last compaction was taken back: {before} -> about {after} tokens"
 
 
 def lower_output(engine: ContextEngine, overflow: Overflow) -> bool:
@@ -167,7 +199,7 @@ def _stub(engine: ContextEngine, descent: Descent, size: int) -> Iterator[Event]
     draft = drafts.stub_results(engine, descent, folding)
     if draft is None:
         return
-    if engine.meter.whole(apply(engine.view, draft)) <= TARGET * engine.budget.tokens:
+    if engine.meter.whole(apply(engine.view, draft)) <= drafts.TARGET * engine.budget.tokens:
         yield _adopt(engine, descent, draft, size, started)
 
 
@@ -195,53 +227,47 @@ async def _fold(
     can be asked for again; only a history too large for the model goes to code.
     """
     started = engine.clock()
-    if descent.use_model:
+    automatic, turn = descent.trigger == "auto", engine.view.last_turn
+    if automatic and (ready := engine.background.take(folding)) is not None:
+        served, summary = ready
+        event = _adopt_summary(engine, descent, served, summary, size, started)
+        if isinstance(event, CompactionFinished):
+            yield event
+            return
+    engine.background.drop()
+    if descent.use_model and (engine.breaker.allows(turn) or not automatic):
         try:
-            text, usage = await _ask_model(engine, descent, folding)
+            summary = await write_summary(engine, descent, folding)
         except (SummaryError, ProviderError) as error:
             usage = error.usage if isinstance(error, SummaryError) else Usage()
-            yield CompactionFailed(descent.trigger, " ".join(str(error).split()), usage)
-            too_large = isinstance(error, SummaryTooLargeError) or (
-                isinstance(error, ProviderError) and classify(error) is not None
-            )
-            by_code = descent.trigger == "auto" or too_large
+            event = CompactionFailed(descent.trigger, " ".join(str(error).split()), usage)
+            too_large = isinstance(error, ProviderError) and classify(error) is not None
         else:
-            draft = replace(drafts.summary_draft(engine, descent, folding, text), usage=usage)
-            event = _adopt(engine, descent, draft, size, started)
-            yield event
-            by_code = descent.trigger == "auto" and isinstance(event, CompactionFailed)
-        if not by_code:
+            event = _adopt_summary(engine, descent, folding, summary, size, started)
+            too_large = False
+        yield event
+        if isinstance(event, CompactionFinished):
+            told = engine.breaker.succeeded(turn) if automatic else ""
+        else:
+            told = engine.breaker.failed(turn) if automatic else ""
+        if told:
+            yield Notice(told, "warning")
+        if isinstance(event, CompactionFinished) or not (automatic or too_large):
             return
     draft = drafts.digest_draft(engine, descent, folding)
     yield _adopt(engine, descent, draft, size, started)
 
 
-async def _ask_model(
-    engine: ContextEngine, descent: Descent, folding: FoldPlan
-) -> tuple[str, Usage]:
-    """The model's summary, and what it cost.
-
-    A refusal because of the answer's length is met with a shorter one, once; a
-    window that a refusal tells is learnt.
-    """
-    view = replace(engine.view, factor=descent.factor)
-    request = summary_request(view, folding, engine.budget, descent.focus)
-    meter = engine.meter
-    size = meter.system(view) + meter.tools(view) + meter.messages(view, request.messages)
-    uncertain = size // 2
-    while True:
-        try:
-            summary = await summarise(engine.provider, request, engine.budget, size, uncertain)
-        except ProviderError as error:
-            overflow = classify(error)
-            if overflow is None or not overflow.limit:
-                raise
-            engine.budget = lower_window(engine.budget, overflow.limit)
-            if overflow.kind != "input_plus_output" or not overflow.size or not uncertain:
-                raise
-            size, uncertain = overflow.size, 0
-        else:
-            return summary.text, summary.usage
+def _adopt_summary(
+    engine: ContextEngine,
+    descent: Descent,
+    folding: FoldPlan,
+    summary: Summary,
+    size: int,
+    started: float,
+) -> CompactionFinished | CompactionFailed:
+    draft = drafts.summary_draft(engine, descent, folding, summary.text)
+    return _adopt(engine, descent, replace(draft, usage=summary.usage), size, started)
 
 
 def _clip(engine: ContextEngine, descent: Descent, size: int) -> Iterator[Event]:
@@ -262,7 +288,7 @@ def _clip(engine: ContextEngine, descent: Descent, size: int) -> Iterator[Event]
         size = engine.size().tokens
 
 
-def _unfoldable(engine: ContextEngine) -> int:
+def unfoldable(engine: ContextEngine) -> int:
     """What no step can shorten, in tokens: system prompt, tools, and the present request."""
     view, meter = engine.view, engine.meter
     request = view.turns[-1].messages[:1] if view.running else ()
@@ -277,7 +303,7 @@ def _tell_unfoldable(engine: ContextEngine) -> Iterator[Notice]:
     yield Notice(
         f"the budget of {engine.budget.tokens} tokens cannot be kept: the system prompt takes "
         f"{meter.system(view)} and the tools {meter.tools(view)}, with this request "
-        f"{_unfoldable(engine)}; nothing is folded for it. Set --max-input-tokens higher",
+        f"{unfoldable(engine)}; nothing is folded for it. Set --max-input-tokens higher",
         "warning",
     )
 

@@ -7,18 +7,35 @@ to the addresses, which always do.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeAlias
 
 from agent.context.tokens import count_text
 from agent.transcript.facts import TurnFacts
+from agent.transcript.identifiers import Identifier
 
 SHARE = 0.15
 """The ledger's part of the budget."""
 
 LEAST_TOKENS = 400
 
+Address: TypeAlias = Callable[[int, int], str]
+
 _WORDS_CHARS = 600
+_ANSWER_CHARS = 200
 _INDEX_CHARS = 110
+_COMMAND_CHARS = 160
+_MOST_RANGES = 5
+_MOST_IDENTIFIER_TOKENS = 3_000
+"""More identifiers than this have hardly ever been needed."""
+
+_LEAST_WEIGHT = 0.003
+"""In real sessions, one in a hundred of the identifiers below this was needed again."""
+
+# How much of the room is taken when a part is full, in the order of writing. What a
+# part leaves goes to the next ones.
+_REMEMBER, _TURNS, _FILES, _COMMANDS, _ERRORS = 0.15, 0.33, 0.55, 0.62, 0.66
 
 
 def ledger_tokens(budget: int) -> int:
@@ -26,35 +43,78 @@ def ledger_tokens(budget: int) -> int:
     return max(round(budget * SHARE), LEAST_TOKENS)
 
 
-def render_ledger(
-    past: Sequence[TurnFacts], address: Callable[[int, int], str], tokens: int
-) -> str:
+def render_ledger(past: Sequence[TurnFacts], address: Address, tokens: int, known: str = "") -> str:
     """The ledger as text, within about ``tokens`` tokens of the installed vocabulary.
 
-    ``address`` names where turns stand, first and last included. The parts share
-    the room: the users' words first, then files and commands, then the index.
+    ``address`` names where turns stand, first and last included. ``known`` is text
+    that will stand beside the ledger, as the summary does: identifiers in it are not
+    repeated.
     """
     if not past:
         return ""
-    shares = (
-        ("The user's words, newest first:", _words(past), 0.4),
-        ("Files, newest first:", _files(past), 0.15),
-        ("Commands, newest first:", _commands(past), 0.15),
+    page = _Page(tokens, _where(past, address))
+    page.write("To be remembered, in the user's words:", _instructions(past), _REMEMBER)
+    page.write(
+        "Turns, newest first (lines of that file: the user's words -> the end of the answer):",
+        _turns(past, address, page.room(_TURNS)),
+        _TURNS,
     )
-    parts = [_where(past, address)]
-    left = tokens - count_text(parts[0])
-    for heading, lines, share in shares:
-        text, used = _fill(heading, lines, round(tokens * share))
-        if text:
-            parts.append(text)
-            left -= used
-    index = _index(past, address, max(left, 0))
-    if index:
-        parts.append(index)
-    return "\n\n".join(parts)
+    page.write("Files, newest first:", _files(past), _FILES)
+    page.write("Commands, newest first:", _commands(past), _COMMANDS)
+    page.write("Errors met, newest first:", _errors(past), _ERRORS)
+    page.list("Also mentioned:", _identifiers(past), known)
+    return page.text
 
 
-def _where(past: Sequence[TurnFacts], address: Callable[[int, int], str]) -> str:
+class _Page:
+    """A text that grows by parts, within so many tokens."""
+
+    def __init__(self, tokens: int, text: str) -> None:
+        self.text = text
+        self._room = max(tokens - count_text(text), 0)
+        self._used = 0
+
+    def room(self, share: float) -> int:
+        """What is left, in tokens, until ``share`` of the room is full."""
+        return max(round(self._room * share) - self._used, 0)
+
+    def write(self, heading: str, lines: Iterable[str], share: float) -> None:
+        """A part of as many lines as fit until ``share`` of the page is full."""
+        room = self.room(share) - count_text(heading) - 1
+        kept: list[str] = []
+        for line in lines:
+            fitted = line if kept else _fitted(line, room)
+            room -= count_text(fitted) + 1
+            if room < 0 or not fitted:
+                break
+            kept.append(fitted)
+        if kept:
+            self._add("\n".join((heading, *kept)))
+
+    def list(self, heading: str, identifiers: Iterable[Identifier], known: str) -> None:
+        """A list of the identifiers that neither the page nor ``known`` has, to its end."""
+        room = min(self.room(1), _MOST_IDENTIFIER_TOKENS) - count_text(heading) - 1
+        kept: list[str] = []
+        there = f"{known}\n{self.text}\n"
+        for identifier in identifiers:
+            if identifier.weight < _LEAST_WEIGHT:
+                break
+            if identifier.text in there:
+                continue
+            room -= count_text(f", {identifier.text}")
+            if room < 0:
+                break
+            kept.append(identifier.text)
+            there += f"{identifier.text}\n"
+        if kept:
+            self._add(f"{heading} {', '.join(kept)}")
+
+    def _add(self, part: str) -> None:
+        self.text = f"{self.text}\n\n{part}"
+        self._used += count_text(part) + 1
+
+
+def _where(past: Sequence[TurnFacts], address: Address) -> str:
     first, last = past[0].number, past[-1].number
     turns = f"Turn {first}" if first == last else f"Turns {first}-{last}"
     return (
@@ -64,58 +124,121 @@ def _where(past: Sequence[TurnFacts], address: Callable[[int, int], str]) -> str
     )
 
 
-def _words(past: Sequence[TurnFacts]) -> Iterable[str]:
-    for facts in reversed(past):
-        if facts.asked.strip():
-            yield f"- turn {facts.number}: {_clip(facts.asked, _WORDS_CHARS)}"
+def _instructions(past: Sequence[TurnFacts]) -> Iterator[str]:
+    """Lasting instructions before other rules, the newest first, each once."""
+    seen: set[str] = set()
+    for lasting in (True, False):
+        for facts in reversed(past):
+            for instruction in facts.instructions:
+                if instruction.lasting is lasting and instruction.text not in seen:
+                    seen.add(instruction.text)
+                    yield f"- {instruction.text} (turn {facts.number})"
 
 
-def _files(past: Sequence[TurnFacts]) -> Iterable[str]:
-    seen: dict[str, tuple[list[str], int]] = {}
-    for facts in reversed(past):
-        for file in reversed(facts.files):
-            actions, _ = seen.setdefault(file.path, ([], facts.number))
-            if file.action not in actions:
-                actions.append(file.action)
-    for path, (actions, turn) in seen.items():
-        yield f"- {path} ({', '.join(sorted(actions))}; turn {turn})"
+def _turns(past: Sequence[TurnFacts], address: Address, room: int) -> Iterator[str]:
+    """A line for each turn, newest first: long, then short; the oldest are joined."""
+    whole = address(past[0].number, past[-1].number)
+    used = 0
+    prefix = whole[: whole.rfind(":") + 1]
 
+    def place(first: int, last: int) -> str:
+        found = address(first, last).removeprefix(prefix)
+        return found or (f"turn {first}" if first == last else f"turns {first}-{last}")
 
-def _commands(past: Sequence[TurnFacts]) -> Iterable[str]:
-    for facts in reversed(past):
-        for command in reversed(facts.commands):
-            code = command.exit_code or "unknown"
-            yield f"- {_clip(command.command, 160)} (exit code {code}; turn {facts.number})"
-
-
-def _index(past: Sequence[TurnFacts], address: Callable[[int, int], str], tokens: int) -> str:
-    """One line per folded turn with its address; the oldest ones joined when room is short."""
-    lines: list[str] = []
-    used = 40
     for position in range(len(past) - 1, -1, -1):
         facts = past[position]
-        line = f"- {address(facts.number, facts.number)}: {_clip(facts.asked, _INDEX_CHARS)}"
+        brief = used > room // 2
+        line = f"- {place(facts.number, facts.number)}: {_told(facts, brief=brief)}"
         used += count_text(line) + 1
-        if used > tokens:
-            first = past[0].number
-            lines.append(f"- {address(first, facts.number)}: earlier turns")
-            break
-        lines.append(line)
-    return "\n".join(("Index of the folded turns:", *reversed(lines)))
+        if used > room * 3 // 4 and 0 < position < len(past) - 1:
+            yield from _joined(past[: position + 1], place)
+            return
+        yield line
 
 
-def _fill(heading: str, lines: Iterable[str], tokens: int) -> tuple[str, int]:
-    kept: list[str] = []
-    used = count_text(heading)
-    for line in lines:
-        cost = count_text(line) + 1
-        if used + cost > tokens:
-            break
-        used += cost
-        kept.append(line)
-    return ("\n".join((heading, *kept)), used) if kept else ("", 0)
+def _told(facts: TurnFacts, *, brief: bool) -> str:
+    asked = _clip(facts.asked, _INDEX_CHARS if brief else _WORDS_CHARS)
+    answer = _clip(facts.answer, _INDEX_CHARS // 2 if brief else _ANSWER_CHARS)
+    return f"{asked} -> {answer}" if answer else asked
+
+
+def _joined(past: Sequence[TurnFacts], place: Address) -> Iterator[str]:
+    """The oldest turns in a few lines, the newest of them first."""
+    size = -(-len(past) // _MOST_RANGES)
+    for start in range(len(past) - len(past) % size, -1, -size):
+        turns = past[start : start + size]
+        if turns:
+            asked = _clip(turns[0].asked, _INDEX_CHARS // 2)
+            yield f"- {place(turns[0].number, turns[-1].number)}: {asked} ..."
+
+
+def _files(past: Sequence[TurnFacts]) -> Iterator[str]:
+    """Each file once, with the most that was done to it and when it was last touched."""
+    actions: dict[str, str] = {}
+    turns: dict[str, int] = {}
+    for facts in reversed(past):
+        for file in reversed(facts.files):
+            turns.setdefault(file.path, facts.number)
+            known = actions.get(file.path, file.action)
+            actions[file.path] = max(known, file.action, key=_ACTIONS.index)
+    for path, turn in turns.items():
+        yield f"- {path} ({actions[path]}; turn {turn})"
+
+
+_ACTIONS = ("searched", "read", "edited", "written")
+
+
+def _commands(past: Sequence[TurnFacts]) -> Iterator[str]:
+    """Each command once; a folder that was changed to is named the first time only."""
+    seen: set[str] = set()
+    folders: set[str] = set()
+    for facts in reversed(past):
+        for command in reversed(facts.commands):
+            text = _FILTER.sub("", command.command)
+            if moved := _MOVED.match(text):
+                text = text if moved.group(1) not in folders else text[moved.end() :]
+                folders.add(moved.group(1))
+            if text not in seen:
+                seen.add(text)
+                code = f"exit code {command.exit_code}; " if command.exit_code else ""
+                yield f"- {_clip(text, _COMMAND_CHARS)} ({code}turn {facts.number})"
+
+
+_FILTER = re.compile(r"(?:\s*2>&1|\s*2>/dev/null|\s*\|\s*(?:head|tail)(?:\s+-\S+)*)+\s*$")
+_MOVED = re.compile(r"cd (\S+) && ")
+
+
+def _errors(past: Sequence[TurnFacts]) -> Iterator[str]:
+    seen: set[str] = set()
+    for facts in reversed(past):
+        for error in reversed(facts.errors):
+            if error not in seen:
+                seen.add(error)
+                yield f"- {error} (turn {facts.number})"
+
+
+def _identifiers(past: Sequence[TurnFacts]) -> list[Identifier]:
+    """Those of all turns, weightiest first."""
+    found: dict[str, Identifier] = {}
+    after = 0
+    for facts in reversed(past):
+        for identifier in facts.identifiers:
+            aged = identifier.aged(after)
+            known = found.get(aged.text)
+            found[aged.text] = known.merged(aged) if known else aged
+        after += facts.messages
+    return sorted(found.values(), key=lambda identifier: (-identifier.weight, identifier.text))
+
+
+def _fitted(line: str, tokens: int) -> str:
+    """A line, cut until it fits; empty where there is no room at all."""
+    if tokens <= 0:
+        return ""
+    while line and (count := count_text(line)) > tokens:
+        line = _clip(line, min(len(line) * max(tokens, 0) // count, len(line) - 1))
+    return line
 
 
 def _clip(text: str, chars: int) -> str:
     line = " ".join(text.split())
-    return line if len(line) <= chars else f"{line[: chars - 1]}…"
+    return line if len(line) <= chars else f"{line[: max(chars - 1, 0)]}…"

@@ -1,17 +1,22 @@
 """The rolling summary: ask a model for it, and check what it answers.
 
-The request is the live conversation up to the cut, unchanged, with the instruction
-as its last message, so that it is read from the prompt cache. It goes straight to
-the provider: it cannot start another compaction.
+Asked *inline*, the request is the live conversation up to the cut, unchanged, with the
+instruction as its last message, so that it is read from the prompt cache. Asked *told*,
+the conversation is given as text, in as many parts as the model's window needs, the
+summary so far carried along. Either way it goes straight to the provider: it cannot
+start another compaction.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from agent.context.budget import Budget
 from agent.context.plan import FoldPlan
 from agent.context.prompts import load_prompt
+from agent.context.telling import quoted, told_parts
+from agent.context.tokens import count_text
 from agent.errors import AgentError
 from agent.messages import TextBlock, ToolUseBlock, Usage, user_text
 from agent.providers.base import BlockPart, EndPart, Provider, Request
@@ -21,6 +26,8 @@ _THINKING_TOKENS = 4_000
 """Room for reasoning, which counts as output, in the answer to a summary request."""
 
 _WORDS_PER_TOKEN = 0.6
+_PART_SHARE = 0.6
+"""The part of a window that a told part may fill, beside prompt, summary and answer."""
 
 _WHOLE = frozenset({"end_turn", "stop_sequence"})
 
@@ -37,6 +44,10 @@ class SummaryTooLargeError(SummaryError):
     """What is to be summarised does not fit the model's window."""
 
 
+class SummaryToolCallError(SummaryError):
+    """The model asked for a tool instead of summarising."""
+
+
 @dataclass(frozen=True)
 class Summary:
     """A summary that was accepted, and what it cost."""
@@ -45,30 +56,38 @@ class Summary:
     usage: Usage
 
 
+@dataclass(frozen=True)
+class Summariser:
+    """The model that writes summaries, and what a request to it may have."""
+
+    provider: Provider
+    model: str
+    budget: Budget
+
+
 def summary_tokens(budget: int) -> int:
     """How long a summary may be: a fifth of the budget, between 300 and 6,000 tokens."""
     return min(max(budget // 5, 300), 6_000)
 
 
-def summary_request(view: View, plan: FoldPlan, budget: Budget, focus: str) -> Request:
-    """The request that asks for a summary of the folded turns and the previous summary."""
+def inline_request(view: View, plan: FoldPlan, budget: Budget, focus: str) -> Request:
+    """The request that asks within the live conversation."""
     tokens = summary_tokens(budget.tokens)
-    wish = f"\nPay special attention to: {focus}" if focus else ""
-    instruction = load_prompt("summary", words=str(round(tokens * _WORDS_PER_TOKEN)), focus=wish)
+    instruction = load_prompt("summary", words=_words(tokens), focus=_wish(focus))
     folded = tuple(message for turn in plan.fold for message in turn.messages)
     return Request(
         model=view.model,
         system=view.system,
         tools=view.tools,
         messages=(*view.summary_messages, *folded, user_text(instruction)),
-        max_tokens=min(tokens * 2 + _THINKING_TOKENS, budget.most_output),
+        max_tokens=_answer_room(tokens, budget),
     )
 
 
-async def summarise(
-    provider: Provider, request: Request, budget: Budget, size: int, uncertain: int
+async def summarise_inline(
+    summariser: Summariser, request: Request, size: int, uncertain: int
 ) -> Summary:
-    """Ask for the summary.
+    """Ask within the live conversation.
 
     ``size`` is the request's prompt in tokens, ``uncertain`` the part of it that may
     be off.
@@ -77,14 +96,85 @@ async def summarise(
         or asks for a tool.
     :raises ProviderError: the server refused or failed.
     """
+    budget = summariser.budget
     room = budget.max_tokens(size, uncertain)
     if size + min(room, summary_tokens(budget.tokens)) > budget.window:
         raise SummaryTooLargeError(f"the turns to fold (about {size} tokens) do not fit the window")
     fitted = replace(request, max_tokens=min(request.max_tokens, room))
+    return await _asked(summariser.provider, fitted)
+
+
+async def summarise_told(
+    summariser: Summariser, view: View, plan: FoldPlan, tokens: int, focus: str
+) -> Summary:
+    """Ask by telling the conversation, in parts if need be.
+
+    ``tokens`` is how long the summary may be.
+
+    :raises SummaryError: one of the answers is empty or cut off.
+    :raises ProviderError: the server refused or failed.
+    """
+    budget = summariser.budget
+    tokens = min(tokens, budget.window // 6)
+    parts = told_parts(plan.fold, _part_chars(view, plan, budget, tokens))
+    text, usage = view.summary_body, Usage()
+    for number, part in enumerate(parts, 1):
+        prompt = load_prompt(
+            "summary_part",
+            earlier=f"[Summary so far]\n{quoted(text)}[End of the summary]\n\n" if text else "",
+            part=str(number),
+            parts=str(len(parts)),
+            transcript=part.rstrip("\n"),
+            merge=": the summary so far, brought up to date by this part" if text else "",
+            words=_words(tokens),
+            focus=_wish(focus),
+        )
+        request = Request(
+            model=summariser.model,
+            system=load_prompt("summary_told"),
+            tools=(),
+            messages=(user_text(prompt),),
+            max_tokens=_answer_room(tokens, budget),
+        )
+        size = round(count_text(prompt) * view.factor)
+        request = replace(
+            request, max_tokens=min(request.max_tokens, budget.max_tokens(size, size // 2))
+        )
+        try:
+            answer = await _asked(summariser.provider, request)
+        except SummaryError as error:
+            raise type(error)(str(error), usage + error.usage) from error
+        text, usage = answer.text, usage + answer.usage
+    if not parts:
+        raise SummaryError("there is no text to summarise")
+    return Summary(text, usage)
+
+
+def _part_chars(view: View, plan: FoldPlan, budget: Budget, tokens: int) -> int:
+    """How many characters of transcript fit into one request, beside the summary so far."""
+    sample = "".join(told_parts(plan.fold, 1 << 40))
+    estimate = max(round(count_text(sample) * view.factor), 1)
+    room = round(budget.window * _PART_SHARE) - tokens
+    return max(round(len(sample) / estimate * room), 400)
+
+
+def _answer_room(tokens: int, budget: Budget) -> int:
+    return min(tokens * 2 + _THINKING_TOKENS, budget.most_output)
+
+
+def _words(tokens: int) -> str:
+    return str(round(tokens * _WORDS_PER_TOKEN))
+
+
+def _wish(focus: str) -> str:
+    return f"\nPay special attention to: {focus}" if focus else ""
+
+
+async def _asked(provider: Provider, request: Request) -> Summary:
     texts: list[str] = []
     end = EndPart("", Usage())
     asked_for_tool = False
-    async for part in provider.stream(fitted):
+    async for part in provider.stream(request):
         match part:
             case BlockPart(TextBlock(text)):
                 texts.append(text)
@@ -94,12 +184,13 @@ async def summarise(
                 end = part
             case _:
                 pass
-    return _check("\n\n".join(texts).strip(), end, asked_for_tool=asked_for_tool)
+    return _checked(texts, end, asked_for_tool=asked_for_tool)
 
 
-def _check(text: str, end: EndPart, *, asked_for_tool: bool) -> Summary:
+def _checked(texts: Sequence[str], end: EndPart, *, asked_for_tool: bool) -> Summary:
+    text = "\n\n".join(texts).strip()
     if asked_for_tool:
-        raise SummaryError("the model asked for a tool instead of summarising", end.usage)
+        raise SummaryToolCallError("the model asked for a tool instead of summarising", end.usage)
     if end.stop_reason not in _WHOLE:
         raise SummaryError(f"the summary was cut off ({end.stop_reason})", end.usage)
     if not text:

@@ -224,6 +224,11 @@ class Meter:
         """The tools' descriptions."""
         return self._once(view.tools, count_tools).corrected(view.factor)
 
+    def ledger(self, view: View) -> int:
+        """The part of the summary that code keeps."""
+        body = Count(count_text(view.summary_body)).corrected(view.factor)
+        return max(self.messages(view, view.summary_messages) - body, 0) if view.summary else 0
+
     def messages(self, view: View, messages: Sequence[Message]) -> int:
         """Some messages, corrected as the view's are."""
         return self.count(messages).corrected(view.factor)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent.errors import AuthenticationError, ProviderBusyError, ProviderError, StreamBrokenError
 from agent.providers.assembly import Assembly
-from agent.providers.base import EndPart, Limits, Part, Request
+from agent.providers.base import EndPart, Limits, Part, Request, SummaryForm
 from agent.wire import compact_json, message_to_wire, tool_to_wire
 
 if TYPE_CHECKING:
@@ -53,6 +53,11 @@ class AnthropicProvider:
         self._client: anthropic.AsyncAnthropic | None = None
         self._connecting = asyncio.Lock()
         self._adaptive_thinking: set[str] = set()
+
+    @property
+    def summary_form(self) -> SummaryForm:
+        """See :attr:`.base.Provider.summary_form`."""
+        return "inline"
 
     async def warm_up(self) -> None:
         """Import the SDK and make the client, without blocking the event loop."""

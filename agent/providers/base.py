@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 from agent.messages import Block, Message, ToolSpec, Usage
 
@@ -61,12 +61,23 @@ class EndPart:
 Part: TypeAlias = TextPart | ThinkingPart | BlockPart | EndPart
 
 
+SummaryForm: TypeAlias = Literal["inline", "told"]
+"""How a model is best asked for a summary: within the live conversation, whose prefix
+the prompt cache knows, or by telling it the conversation as one labelled transcript,
+which small models do better with."""
+
+
 class Provider(Protocol):
     """A model behind some wire.
 
     Every method raises :class:`agent.errors.ProviderError` or one of its
     subclasses, and nothing else, when the server refuses or fails.
     """
+
+    @property
+    def summary_form(self) -> SummaryForm:
+        """How this provider's models are asked for summaries."""
+        ...
 
     def stream(self, request: Request) -> AsyncGenerator[Part, None]:
         """Send a request and yield the answer as it comes.

@@ -18,12 +18,13 @@ from agent.providers.base import (
     Limits,
     Part,
     Request,
+    SummaryForm,
     TextPart,
     ThinkingPart,
 )
 
-SUMMARY_REQUEST = "[Summarise the conversation so far]"
-"""How the instruction of a summary request begins."""
+SUMMARY_REQUESTS = ("[Summarise the conversation so far]", "[Transcript, part ")
+"""What stands in a request for a summary, inline or told."""
 
 
 @dataclass(frozen=True)
@@ -73,12 +74,18 @@ class ScriptedProvider:
         *,
         limits: Limits | None = None,
         measure: Callable[[Request], int] | None = None,
+        summary_form: SummaryForm = "inline",
     ) -> None:
+        self.summary_form: SummaryForm = summary_form
         self.requests: list[Request] = []
         self._script = list(script)
         self._limits = limits
         self._measure = measure
         self.summary: Answer | Failure | None = None
+
+    def clear(self) -> None:
+        """Forget the steps that were not played."""
+        self._script.clear()
 
     def extend(self, *steps: Answer | Failure) -> None:
         """Add steps to the script's end."""
@@ -111,7 +118,8 @@ class ScriptedProvider:
         """Nothing to release."""
 
     def _next_step(self, request: Request) -> Answer | Failure:
-        if self.summary is not None and request.messages[-1].text.startswith(SUMMARY_REQUEST):
+        asked = request.messages[-1].text
+        if self.summary is not None and any(mark in asked for mark in SUMMARY_REQUESTS):
             return self.summary
         if not self._script:
             raise ProviderError(f"request {len(self.requests)} is beyond the script")

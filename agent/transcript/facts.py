@@ -1,34 +1,42 @@
 """What code remembers of a turn once it is folded (pure).
 
 Facts are read from the turn's own messages by code, so they are true whatever a
-summary says.
+summary says. They are found by shape, not by the names of this program's tools, so
+that any other tool leaves its traces too.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import TypeVar
 
-from agent.messages import Message, TextBlock, ToolUseBlock
+from agent.messages import Message, TextBlock, ToolResultBlock, ToolUseBlock
+from agent.transcript.identifiers import Identifier, identifiers_of, weightiest
+from agent.transcript.instructions import Instruction, instructions_in
+
+_T = TypeVar("_T")
 
 _ASKED_CHARS = 2_000
 _ANSWER_CHARS = 300
 _COMMAND_CHARS = 200
+_ERROR_CHARS = 200
+_MOST_ERRORS = 8
+_EDGE_CHARS = 2_000
+"""How much of a result's head and tail is searched for errors and exit codes."""
 
-_FILE_TOOLS = {"read_file": "read", "write_file": "written", "edit_file": "edited"}
-_EXIT_CODE = re.compile(r"\[exit code (-?\d+)\]")
 
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class FileFact:
-    """A file the turn read, wrote or edited."""
+    """A file the turn touched; ``action`` is read, written, edited or searched."""
 
     path: str
     action: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class CommandFact:
     """A command the turn ran; ``exit_code`` is empty when it is unknown."""
 
@@ -36,61 +44,174 @@ class CommandFact:
     exit_code: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class TurnFacts:
     """One turn: what was asked (the user's words), what came out, what was touched.
 
-    Texts are clipped: ``asked`` to 2,000 characters, ``answer`` to 300.
+    Texts are clipped: ``asked`` to 2,000 characters, ``answer`` to 300. Files, commands
+    and errors are in the order of their last appearance, each once. ``identifiers`` are
+    the weightiest of the turn, a few dozen; ``messages`` is how many messages it had.
     """
 
     number: int
     asked: str
     answer: str
-    files: tuple[FileFact, ...]
-    commands: tuple[CommandFact, ...]
+    files: tuple[FileFact, ...] = ()
+    commands: tuple[CommandFact, ...] = ()
+    errors: tuple[str, ...] = ()
+    instructions: tuple[Instruction, ...] = ()
+    identifiers: tuple[Identifier, ...] = ()
+    messages: int = 0
 
 
-def facts_of(number: int, messages: tuple[Message, ...]) -> TurnFacts:
-    """The facts of one turn, whose first message is the user's."""
-    results = {
-        result.tool_use_id: result for message in messages for result in message.tool_results
-    }
-    files: list[FileFact] = []
-    commands: list[CommandFact] = []
-    for call in _calls(messages):
-        result = results.get(call.id)
-        if call.name in _FILE_TOOLS and result is not None and not result.is_error:
-            files.append(FileFact(str(call.input.get("path", "")), _FILE_TOOLS[call.name]))
-        elif call.name == "shell":
-            found = _EXIT_CODE.findall(result.content) if result is not None else []
-            command = str(call.input.get("command", ""))
-            commands.append(CommandFact(command[:_COMMAND_CHARS], found[-1] if found else ""))
-    return TurnFacts(
+def facts_of(
+    number: int, messages: Sequence[Message], earlier: TurnFacts | None = None
+) -> TurnFacts:
+    """The facts of one turn, whose first message is the user's.
+
+    ``earlier`` are the turn's facts before some of its messages were taken out or
+    shortened; nothing in them is lost.
+    """
+    calls = tuple(_calls(messages))
+    asked = _asked(messages)
+    facts = TurnFacts(
         number=number,
-        asked=_asked(messages)[:_ASKED_CHARS],
+        asked=asked[:_ASKED_CHARS],
         answer=_last_answer(messages)[:_ANSWER_CHARS],
-        files=tuple(dict.fromkeys(files)),
-        commands=tuple(commands),
+        files=_latest(chain.from_iterable(_files(*call) for call in calls)),
+        commands=_latest(chain.from_iterable(_commands(*call) for call in calls)),
+        errors=_latest(error for _, result in calls for error in _errors(result))[-_MOST_ERRORS:],
+        instructions=instructions_in(asked),
+        identifiers=identifiers_of(messages, _most_identifiers(len(messages))),
+        messages=len(messages),
+    )
+    return _joined(earlier, facts) if earlier else facts
+
+
+def _joined(earlier: TurnFacts, later: TurnFacts) -> TurnFacts:
+    """The facts of one turn found at two times; the later ones count where both speak."""
+    return replace(
+        later,
+        answer=later.answer or earlier.answer,
+        files=_latest(earlier.files + later.files),
+        commands=_latest(earlier.commands + later.commands),
+        errors=_latest(earlier.errors + later.errors)[-_MOST_ERRORS:],
+        identifiers=weightiest(
+            {item.text: item for item in earlier.identifiers + later.identifiers}.values(),
+            _most_identifiers(max(earlier.messages, later.messages)),
+        ),
+        messages=max(earlier.messages, later.messages),
     )
 
 
-def _asked(messages: tuple[Message, ...]) -> str:
-    match messages:
+def _most_identifiers(messages: int) -> int:
+    """More for a turn of many calls, which takes up far more room itself."""
+    return min(40 + 6 * messages, 500)
+
+
+def _latest(items: Iterable[_T]) -> tuple[_T, ...]:
+    """Each item once, where it came last."""
+    return tuple(reversed(dict.fromkeys(reversed(tuple(items)))))
+
+
+def _asked(messages: Sequence[Message]) -> str:
+    match tuple(messages):
         case (Message(blocks=(TextBlock(text), *_)), *_):
             return text
         case _:
             return ""
 
 
-def _calls(messages: tuple[Message, ...]) -> Iterator[ToolUseBlock]:
+def _calls(messages: Sequence[Message]) -> Iterator[tuple[ToolUseBlock, ToolResultBlock | None]]:
+    results = {
+        result.tool_use_id: result for message in messages for result in message.tool_results
+    }
     for message in messages:
-        yield from message.tool_uses
+        for use in message.tool_uses:
+            yield use, results.get(use.id)
 
 
-def _last_answer(messages: tuple[Message, ...]) -> str:
+_PATHS = ("path", "file_path", "filepath", "filename", "file_name", "file", "notebook_path")
+_COMMANDS = ("command", "cmd")
+_WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
+_ACTIONS = {
+    **dict.fromkeys(("write", "create", "save"), "written"),
+    **dict.fromkeys(("edit", "replace", "update", "patch", "insert", "append"), "edited"),
+    **dict.fromkeys(("read", "view", "open", "cat"), "read"),
+    **dict.fromkeys(("grep", "search", "find", "glob", "list", "ls"), "searched"),
+}
+
+
+def _files(use: ToolUseBlock, result: ToolResultBlock | None) -> Iterator[FileFact]:
+    if result is None or result.is_error:
+        return
+    path = next((use.input[name] for name in _PATHS if isinstance(use.input.get(name), str)), "")
+    words = [word.lower() for word in _WORDS.findall(use.name)]
+    action = next((_ACTIONS[word] for word in words if word in _ACTIONS), "")
+    if path and action:
+        yield FileFact(str(path), action)
+
+
+def _commands(use: ToolUseBlock, result: ToolResultBlock | None) -> Iterator[CommandFact]:
+    value = next((use.input[name] for name in _COMMANDS if name in use.input), None)
+    command = " ".join(map(str, value)) if isinstance(value, list) else str(value or "")
+    if command.strip():
+        yield CommandFact(" ".join(command.split())[:_COMMAND_CHARS], _exit_code(result))
+
+
+_EXIT_CODE = re.compile(
+    r"(?:exit(?:ed)?(?: with)?(?: code| status)|exit_?code|return_?code)[\"'>:= ]{1,4}(-?\d+)",
+    re.IGNORECASE,
+)
+
+
+def _exit_code(result: ToolResultBlock | None) -> str:
+    if result is None:
+        return ""
+    found = _EXIT_CODE.findall(_edges(result.content, 200))
+    return found[-1] if found else ""
+
+
+_NOISE = re.compile(r"</?\w+>|^\W*(?:exit|return)\W*(?:code|status)?\W*-?\d+\W*$", re.IGNORECASE)
+_WRONG = re.compile(
+    r"error|fail|exception|fatal|denied|not found|no such|cannot|can't|could not|unable|invalid"
+    r"|expected|interrupted|timed? ?out",
+    re.IGNORECASE,
+)
+_RAISED = re.compile(r"^(?:\w+\.)*\w*(?:Error|Exception|Exit|Interrupt|Warning)\b.*", re.MULTILINE)
+
+
+def _errors(result: ToolResultBlock | None) -> Iterator[str]:
+    """One line that says what went wrong, if anything did."""
+    if result is None:
+        return
+    text = _edges(result.content, _EDGE_CHARS)
+    raised = _RAISED.findall(text) if "Traceback (most recent call last)" in text else []
+    if raised:
+        yield _line(raised[-1])
+    elif result.is_error:
+        lines = [line for line in map(_line, text.split("\n")) if line]
+        telling = (line for line in lines if _WRONG.search(line))
+        yield from [next(telling, lines[0])] if lines else []
+
+
+def _line(text: str) -> str:
+    return " ".join(_NOISE.sub("", text).split())[:_ERROR_CHARS]
+
+
+def _edges(text: str, chars: int) -> str:
+    return text if len(text) <= 2 * chars else f"{text[:chars]}\n{text[-chars:]}"
+
+
+def _last_answer(messages: Sequence[Message]) -> str:
+    """The assistant's last text; what stands in brackets was put there by the program."""
     for message in reversed(messages):
         if message.role == "assistant":
-            texts = [block.text for block in message.blocks if isinstance(block, TextBlock)]
+            texts = [b.text.strip() for b in message.blocks if isinstance(b, TextBlock)]
+            texts = [text for text in texts if text and not _BRACKETED.fullmatch(text)]
             if texts:
-                return texts[-1].strip()
+                return texts[-1]
     return ""
+
+
+_BRACKETED = re.compile(r"\[[^\[\]\n]*\]")

@@ -25,6 +25,7 @@ from agent.transcript.records import (
     ThinkingDroppedRecord,
     ToolResultRecord,
     ToolStartRecord,
+    UncompactRecord,
     UnknownRecord,
     UserRecord,
 )
@@ -111,6 +112,8 @@ class Renderer:
             case DiscardedRecord(reason):
                 self._speaking = False
                 return f"[answer cut off: {_one_line(reason)}; the request was sent again]\n\n"
+            case UncompactRecord():
+                return "[the last compaction was taken back]\n\n"
             case ModelRecord(model):
                 return f"[model: {_one_line(model)}]\n\n"
             case AssistantEndRecord():

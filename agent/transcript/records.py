@@ -48,13 +48,18 @@ _CRC_LENGTH = len(_CRC_FIELD) + 8 + len('"}')
 
 @dataclass(frozen=True)
 class SessionRecord:
-    """The first record: what stays the same for the whole session."""
+    """The first record: what stays the same for the whole session.
+
+    ``factor`` corrects estimates until the first answer, as earlier sessions have
+    learnt it.
+    """
 
     id: str
     cwd: str
     model: str
     system: str
     tools: tuple[ToolSpec, ...]
+    factor: float = START_FACTOR
 
 
 @dataclass(frozen=True)
@@ -143,6 +148,11 @@ class CompactionRecord:
 
 
 @dataclass(frozen=True)
+class UncompactRecord:
+    """The last compaction is taken back: its turns are in the view again."""
+
+
+@dataclass(frozen=True)
 class InterruptedRecord:
     """The running turn ended early; ``reason`` says why, for the model and for people."""
 
@@ -158,9 +168,10 @@ class DiscardedRecord:
 
 @dataclass(frozen=True)
 class ModelRecord:
-    """From here on another model answers."""
+    """From here on another model answers; ``factor`` corrects estimates for it."""
 
     model: str
+    factor: float = START_FACTOR
 
 
 @dataclass(frozen=True)
@@ -186,6 +197,7 @@ Record: TypeAlias = (
     | ToolStartRecord
     | ToolResultRecord
     | CompactionRecord
+    | UncompactRecord
     | InterruptedRecord
     | DiscardedRecord
     | ModelRecord
@@ -248,6 +260,7 @@ _KINDS: Mapping[str, type] = {
     "tool_start": ToolStartRecord,
     "tool_result": ToolResultRecord,
     "compaction": CompactionRecord,
+    "uncompact": UncompactRecord,
     "interrupted": InterruptedRecord,
     "discarded": DiscardedRecord,
     "model": ModelRecord,

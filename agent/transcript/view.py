@@ -37,6 +37,7 @@ from agent.transcript.records import (
     ThinkingDroppedRecord,
     ToolResultRecord,
     ToolStartRecord,
+    UncompactRecord,
     UnknownRecord,
     UserRecord,
 )
@@ -99,7 +100,8 @@ class View:
     are the finished blocks of an assistant message that is still being received;
     ``paused`` is true when the server wants to go on with the last one.
     ``factor`` corrects estimates of its size; ``window`` is the window in tokens
-    that a server's refusal has shown, 0 if none did.
+    that a server's refusal has shown, 0 if none did. ``unfolded`` is what the view
+    would be without its last compaction, so that it can be taken back.
     """
 
     session_id: str = ""
@@ -117,6 +119,7 @@ class View:
     compactions: int = 0
     factor: float = START_FACTOR
     window: int = 0
+    unfolded: View | None = None
 
     @cached_property
     def summary_messages(self) -> tuple[Message, ...]:
@@ -158,8 +161,27 @@ def build(records: Iterable[Record]) -> View:
 def apply(view: View, record: Record) -> View:
     """The view after one more record. Records that make no sense here change nothing."""
     match record:
-        case SessionRecord(session_id, _, model, system, tools):
-            return replace(view, session_id=session_id, model=model, system=system, tools=tools)
+        case UncompactRecord():
+            return view if view.unfolded is None else _drop_thinking(view.unfolded)
+        case CompactionRecord():
+            return replace(_next(view, record), unfolded=replace(view, unfolded=None))
+        case _ if view.unfolded is not None:
+            return replace(_next(view, record), unfolded=_next(view.unfolded, record))
+        case _:
+            return _next(view, record)
+
+
+def _next(view: View, record: Record) -> View:
+    match record:
+        case SessionRecord(session_id, _, model, system, tools, factor):
+            return replace(
+                view,
+                session_id=session_id,
+                model=model,
+                system=system,
+                tools=tools,
+                factor=factor,
+            )
         case UserRecord(turn, text):
             closed = close_turn(view)
             return replace(closed, turns=(*closed.turns, Turn(turn, (user_text(text),))))
@@ -177,11 +199,11 @@ def apply(view: View, record: Record) -> View:
             return close_turn(view)
         case DiscardedRecord():
             return replace(view, pending=())
-        case ModelRecord(model):
-            return replace(_drop_thinking(view), model=model, factor=START_FACTOR, window=0)
+        case ModelRecord(model, factor):
+            return replace(_drop_thinking(view), model=model, factor=factor, window=0)
         case ThinkingDroppedRecord():
             return _drop_thinking(view)
-        case UnknownRecord():
+        case UnknownRecord() | UncompactRecord():
             return view
 
 

@@ -14,7 +14,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from agent.events import EventStream
-from agent.ui import figures, views
+from agent.ui import describe, figures, views
 from agent.ui.port import SessionPort
 from agent.ui.sanitize import sanitize
 
@@ -55,6 +55,9 @@ class Command:
     aliases: tuple[str, ...] = field(default=())
 
 
+DRY_RUN = "--dry-run"
+
+
 @dataclass(frozen=True)
 class CommandLine:
     """A typed line that is a command: the word after the slash, and the rest."""
@@ -92,8 +95,17 @@ async def _help(context: CommandContext, _: str) -> bool:
     return False
 
 
-async def _compact(context: CommandContext, focus: str) -> bool:
-    await context.play(context.session.compact(focus))
+async def _compact(context: CommandContext, argument: str) -> bool:
+    if argument.split()[:1] == [DRY_RUN]:
+        preview = context.session.preview_compaction()
+        context.say(describe.preview(preview) if preview else "there is nothing to fold")
+    else:
+        await context.play(context.session.compact(argument))
+    return False
+
+
+async def _uncompact(context: CommandContext, _: str) -> bool:
+    context.say(context.session.uncompact())
     return False
 
 
@@ -172,7 +184,13 @@ async def _exit(_: CommandContext, __: str) -> bool:
 
 COMMANDS: tuple[Command, ...] = (
     Command("help", "", "what can be typed here", _help),
-    Command("compact", "[FOCUS]", "fold the conversation into a summary now", _compact),
+    Command(
+        "compact",
+        f"[{DRY_RUN}] [FOCUS]",
+        "fold the conversation now, or say how",
+        _compact,
+    ),
+    Command("uncompact", "", "take the last compaction back", _uncompact),
     Command("context", "", "what fills the model's window", _context, ("tokens",)),
     Command("messages", "", "the messages of the next request, one line each", _messages),
     Command("system", "", "the system prompt", _system),

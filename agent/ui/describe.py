@@ -6,6 +6,7 @@ from agent.errors import AgentError
 from agent.events import (
     CompactionFailed,
     CompactionFinished,
+    CompactionPreview,
     CompactionReport,
     Event,
     Notice,
@@ -14,6 +15,7 @@ from agent.events import (
     ToolCallStarted,
     TurnFinished,
 )
+from agent.messages import Usage
 from agent.ui import figures
 from agent.ui.sanitize import reveal
 
@@ -27,9 +29,21 @@ def compaction(report: CompactionReport) -> str:
         f"{figures.tokens(report.tokens_before)} -> {figures.tokens(report.tokens_after)} tokens",
         figures.seconds(report.seconds),
     ]
+    if report.trigger == "manual":
+        parts.append(f"kept {figures.count(report.kept_turns, 'turn')}")
+        parts.append(_cost(report.usage))
     if report.address:
         parts.append(f"read back: {figures.one_line(report.address)}")
     return "📦 " + " · ".join(parts)
+
+
+def preview(plan: CompactionPreview) -> str:
+    """What a compaction would do."""
+    before, after = figures.tokens(plan.tokens_before), figures.tokens(plan.tokens_after)
+    return (
+        f"would fold {figures.count(plan.folded_turns, 'turn')} · {before} -> about {after} tokens "
+        f"· one model call · read back: {figures.one_line(plan.address)}"
+    )
 
 
 def _what_was_done(report: CompactionReport) -> str:
@@ -45,6 +59,14 @@ def _what_was_done(report: CompactionReport) -> str:
             return f"folded {turns}"
         case _:
             return "shortened the summary"
+
+
+def _cost(usage: Usage) -> str:
+    """What a summary has cost, in tokens."""
+    cached = usage.cache_read_input_tokens
+    share = f" (cached {figures.tokens(cached)})" if cached else ""
+    prompt, output = figures.tokens(usage.prompt_tokens), figures.tokens(usage.output_tokens)
+    return f"in {prompt}{share}, out {output}"
 
 
 def compaction_failed(event: CompactionFailed) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Protocol
 
-from agent.events import ContextReport, EventStream, SessionEntry, SessionTotals
+from agent.events import CompactionPreview, ContextReport, EventStream, SessionEntry, SessionTotals
 from agent.messages import Message
 from agent.tools.base import Approver
 
@@ -53,6 +53,17 @@ class SessionPort(Protocol):
 
     def compact(self, focus: str = "") -> EventStream:
         """Fold the conversation now; ``focus`` says what the summary should dwell on."""
+        ...
+
+    def preview_compaction(self) -> CompactionPreview | None:
+        """What :meth:`compact` would do; ``None`` if there is nothing to fold."""
+        ...
+
+    def uncompact(self) -> str:
+        """Take the last compaction back; what was done, or why not, in one line.
+
+        Raises :class:`agent.errors.AgentError`.
+        """
         ...
 
     def context(self) -> ContextReport:

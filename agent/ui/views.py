@@ -53,7 +53,8 @@ def context_parts(report: ContextReport) -> tuple[Part, ...]:
     return (
         Part("system", report.system, "█", "blue"),
         Part("tools", report.tools, "▓", "cyan"),
-        Part("summary", report.summary, "▒", "magenta", folded),
+        Part("summary", report.summary - report.ledger, "▒", "magenta", folded),
+        Part("ledger", report.ledger, "░", "magenta", "kept by the program"),
         Part("turns", kept, "█", "green", figures.count(len(report.turns), "turn")),
         Part("free", free, "·", "dim"),
     )
@@ -98,7 +99,7 @@ def context_view(report: ContextReport) -> list[Text | Table]:
             Text(part.remark, "dim"),
         ]
         for part in parts
-        if part.tokens or part.name != "summary"
+        if part.tokens or part.name not in ("summary", "ledger")
     ]
     view: list[Text | Table] = [context_summary(report), bar(parts), grid(legend, right=[2])]
     if report.output_reserve:

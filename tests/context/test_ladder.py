@@ -102,7 +102,7 @@ async def test_the_summary_request_is_the_live_prefix_and_an_instruction(tmp_pat
     prefix = asked.messages[:-1]
     assert prefix[: len(live.messages)] == live.messages
     assert harness.transcript.view.summary.startswith("The summary.")
-    assert f"question {report.folded_turns}:" in harness.transcript.view.summary
+    assert f"turns 1-{report.folded_turns}" in harness.transcript.view.summary
     assert ".transcripts/s-1.md:" in harness.transcript.view.summary
     harness.check_requests(window=8_000)
 
@@ -134,7 +134,6 @@ async def test_a_failed_summary_is_told_and_the_digest_goes_on(
     assert "cut off in the mid" not in view.summary
     assert "far too long" not in view.summary
     folded = reports(events)[0].folded_turns
-    assert f"question {folded}:" in view.summary
     assert f"turns 1-{folded}" in view.summary
     harness.check_requests()
 
@@ -243,6 +242,7 @@ async def test_a_result_larger_than_the_window_is_cut_with_its_address(tmp_path:
 
 async def test_a_request_larger_than_the_window_is_told_with_figures(tmp_path: Path) -> None:
     harness = make_harness(tmp_path, [say("Yes.")], budget=2_000, window=3_000)
+    harness.provider.summary = say("A long message.")
     end = finished(await harness.turn("word " * 9_000))
     assert isinstance(end.error, ContextTooLargeError)
     assert "system prompt" in str(end.error)

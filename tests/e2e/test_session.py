@@ -472,14 +472,16 @@ async def test_the_message_is_on_disk_before_the_network_is_used(tmp_path: Path)
 
 async def test_every_address_that_is_given_opens(tmp_path: Path) -> None:
     brain = Brain([Reply("fact " * 400) for _ in range(4)])
-    given = re.compile(r"\.transcripts/\S+\.md:\d+-\d+(?:, turns? \d+(?:-\d+)?)?")
+    given = re.compile(r"^- (\d+-\d+), turns? \d+", re.MULTILINE)
     with MessagesServer(script=brain) as server:
         async with open_session(server, tmp_path) as session:
             for number in range(4):
                 await send(session, f"question {number}")
             (report,) = compactions(await collect(session.compact()))
             (summary,) = [m for m in session.messages() if m.text.startswith(SUMMARY_HEADING)]
-            addresses = {report.address, *given.findall(summary.text)}
+            file = report.address.split(":")[0]
+            assert report.address in summary.text
+            addresses = {report.address, *(f"{file}:{at}" for at in given.findall(summary.text))}
             assert len(addresses) >= 2
             for address in addresses:
                 call = Reply(tool_uses=[ToolUse("read_file", {"path": address})])

@@ -16,6 +16,7 @@ from agent.errors import AgentError, ProviderBusyError, SessionError
 from agent.events import (
     CompactionFailed,
     CompactionFinished,
+    CompactionPreview,
     CompactionReport,
     CompactionStarted,
     ContextReport,
@@ -258,6 +259,12 @@ class ScriptedSession:
                     if isinstance(step, TextDelta):
                         self.received += step.text
                     yield step
+
+    def preview_compaction(self) -> CompactionPreview | None:
+        return CompactionPreview(7, 12_300, 3_100, ".transcripts/x.md:1-188, turns 1-7")
+
+    def uncompact(self) -> str:
+        return "the last compaction was taken back: 3100 -> about 12300 tokens"
 
     def context(self) -> ContextReport:
         turns = (TurnSize(8, 9_000, "eighth question", ".transcripts/s1.md:189-300"),)

@@ -1,0 +1,95 @@
+"""A conversation told as text, in parts, for a summariser (pure).
+
+Every line of what was said begins with ``| ``; headings do not. So text that
+imitates a heading, a role or an instruction stays what it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from agent.messages import Block, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
+from agent.transcript.view import Turn
+from agent.wire import compact_json
+
+MOST_RESULT_CHARS = 4_000
+"""Of a tool result, head and tail are told; the whole has its address in the ledger."""
+
+
+def told_parts(turns: Sequence[Turn], chars: int) -> list[str]:
+    """The turns as transcripts of at most ``chars`` characters each, in order.
+
+    Parts end between messages where they can; a longer message is continued in the
+    next part, under a heading that says so.
+    """
+    parts: list[str] = []
+    current: list[str] = []
+    used = 0
+    for piece in _pieces(turns, chars):
+        if current and used + len(piece) > chars:
+            parts.append("".join(current))
+            current, used = [], 0
+        current.append(piece)
+        used += len(piece)
+    if current:
+        parts.append("".join(current))
+    return parts
+
+
+def _pieces(turns: Sequence[Turn], chars: int) -> Iterator[str]:
+    """What was said, one block at a time, none longer than ``chars``."""
+    for turn in turns:
+        for message in turn.messages:
+            for block in message.blocks:
+                heading, text = _told(block, message.role, turn.number)
+                if text.strip():
+                    yield from _split(heading, text, chars)
+
+
+def _told(block: Block, role: str, turn: int) -> tuple[str, str]:
+    match block:
+        case TextBlock(text):
+            return f"[{role}, turn {turn}]", text
+        case ToolUseBlock(name=name, input=arguments):
+            text = compact_json(dict(arguments))
+            return f"[tool call {' '.join(name.split())}, turn {turn}]", _shortened(text)
+        case ToolResultBlock(content=content):
+            return f"[tool result, turn {turn}]", _shortened(content)
+        case ThinkingBlock():
+            return "", ""
+        case _:
+            return "", ""
+
+
+def _shortened(text: str) -> str:
+    if len(text) <= MOST_RESULT_CHARS:
+        return text
+    head, tail = MOST_RESULT_CHARS * 2 // 3, MOST_RESULT_CHARS // 3
+    return f"{text[:head]}\n[... {len(text) - head - tail} characters left out ...]\n{text[-tail:]}"
+
+
+def _split(heading: str, text: str, chars: int) -> Iterator[str]:
+    room = max(chars - len(heading) - len(" (continued)\n"), 80)
+    lines: list[str] = []
+    used = 0
+    continued = ""
+    for line in _quoted(text, room):
+        if lines and used + len(line) > room:
+            yield f"{heading}{continued}\n{''.join(lines)}"
+            lines, used, continued = [], 0, " (continued)"
+        lines.append(line)
+        used += len(line)
+    yield f"{heading}{continued}\n{''.join(lines)}"
+
+
+def quoted(text: str) -> str:
+    """A text with every line behind ``| ``."""
+    return "".join(f"| {line}\n" for line in text.splitlines())
+
+
+def _quoted(text: str, room: int) -> Iterator[str]:
+    """The lines, each behind ``| ``; a line longer than the room is cut into several."""
+    width = max(room - len("| \n"), 1)
+    for line in text.splitlines() or [""]:
+        for start in range(0, max(len(line), 1), width):
+            yield f"| {line[start : start + width]}\n"

@@ -1,0 +1,1 @@
+"""Measured claims, one script each: ``python -m bench.tokens``, ``bench.limit``, ``bench.cost``."""
