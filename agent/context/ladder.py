@@ -32,6 +32,9 @@ from agent.messages import Usage
 from agent.transcript.records import CompactionRecord, UncompactRecord
 from agent.transcript.view import apply
 
+KEPT_SHARE = 0.6
+"""The part of the budget, beside system prompt and tools, that kept turns may take."""
+
 LEAST_SUMMARY = 300
 """Room in tokens for a summary and a ledger beside the kept turns; both adapt to it."""
 
@@ -204,16 +207,21 @@ def _stub(engine: ContextEngine, descent: Descent, size: int) -> Iterator[Event]
 
 
 def _affordable_keep(engine: ContextEngine, descent: Descent) -> int:
-    """How many finished turns can stay beside a summary without exceeding the budget."""
+    """How many finished turns stay word for word beside a summary.
+
+    As many as leave room for the conversation to go on, so that the next fold is far
+    away: each one writes the prompt cache anew.
+    """
     view = replace(engine.view, factor=descent.factor)
-    meter, budget = engine.meter, engine.budget.tokens
-    taken = meter.system(view) + meter.tools(view) + LEAST_SUMMARY
+    meter = engine.meter
+    free = engine.budget.tokens - meter.system(view) - meter.tools(view)
+    room = round(KEPT_SHARE * free) - LEAST_SUMMARY
     if view.running:
-        taken += meter.messages(view, view.turns[-1].messages)
+        room -= meter.messages(view, view.turns[-1].messages)
     return plan.fitting_keep(
         view,
         max(descent.keep, 0),
-        max(budget - taken, 0),
+        max(room, 0),
         lambda turn: meter.messages(view, turn.messages),
     )
 

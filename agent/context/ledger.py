@@ -30,7 +30,7 @@ _MOST_RANGES = 5
 _MOST_IDENTIFIER_TOKENS = 3_000
 """More identifiers than this have hardly ever been needed."""
 
-_LEAST_WEIGHT = 0.003
+_LEAST_WEIGHT = 0.002
 """In real sessions, one in a hundred of the identifiers below this was needed again."""
 
 # How much of the room is taken when a part is full, in the order of writing. What a

@@ -106,7 +106,7 @@ def _joined(earlier: TurnFacts, later: TurnFacts) -> TurnFacts:
 
 def _most_identifiers(messages: int) -> int:
     """More for a turn of many calls, which takes up far more room itself."""
-    return min(40 + 6 * messages, 500)
+    return min(40 + 10 * messages, 600)
 
 
 def _latest(items: Iterable[_T]) -> tuple[_T, ...]:
