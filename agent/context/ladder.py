@@ -106,7 +106,7 @@ def uncompact(engine: ContextEngine) -> str:
         return "a turn is running; take the compaction back when it has ended"
     before = engine.size().tokens
     candidate = apply(view, UncompactRecord())
-    after = engine.meter.whole(replace(candidate, factor=view.factor))
+    after = engine.meter.whole(candidate)
     if after > engine.budget.tokens:
         return (
             f"the last compaction is not taken back: the conversation would be about {after} "

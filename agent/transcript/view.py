@@ -162,7 +162,11 @@ def apply(view: View, record: Record) -> View:
     """The view after one more record. Records that make no sense here change nothing."""
     match record:
         case UncompactRecord():
-            return view if view.unfolded is None else _drop_thinking(view.unfolded)
+            if view.unfolded is None:
+                return view
+            # What was learnt since stays learnt.
+            back = replace(view.unfolded, factor=view.factor, window=view.window)
+            return _drop_thinking(back)
         case CompactionRecord():
             return replace(_next(view, record), unfolded=replace(view, unfolded=None))
         case _ if view.unfolded is not None:

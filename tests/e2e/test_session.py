@@ -10,6 +10,7 @@ import socket
 import socketserver
 import threading
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
@@ -137,9 +138,7 @@ async def test_the_next_request_after_a_resume_is_byte_identical(tmp_path: Path)
         assert after["max_tokens"] > 0
 
 
-@pytest.mark.parametrize(
-    "style", ["anthropic", "openai", "llama.cpp", "html", "stream", "stop_reason"]
-)
+@pytest.mark.parametrize("style", get_args(OverflowStyle))
 async def test_an_overflow_in_any_words_is_rescued_in_the_turn(
     tmp_path: Path, style: OverflowStyle
 ) -> None:
@@ -147,12 +146,15 @@ async def test_an_overflow_in_any_words_is_rescued_in_the_turn(
     with MessagesServer(
         window=7_000, advertised_window=200_000, script=brain, overflow=style
     ) as server:
-        async with open_session(server, tmp_path, rescue_interval_seconds=0.0) as session:
+        async with open_session(
+            server, tmp_path, rescue_interval_seconds=0.0, max_output_tokens=2_000
+        ) as session:
             for number in range(12):
                 end = await send(session, f"question {number} " + "word " * 200)
                 assert end.error is None, end.error
                 assert end.text.startswith("fact")
-            assert session.context().size.window < 200_000
+            size = session.context().size
+            assert size.window < 200_000 or size.budget < 140_000
         answered = [r for r in server.messages_requests if r.status == 200 and not r.error]
         assert len(answered) >= 12
         assert not any(r.consecutive_roles for r in server.messages_requests)
@@ -242,27 +244,28 @@ async def test_near_the_budget_the_server_is_asked(tmp_path: Path) -> None:
 
 
 async def test_the_summary_request_reads_the_cache(tmp_path: Path) -> None:
-    brain = Brain([Reply("fact " * 300) for _ in range(8)])
+    brain = Brain([Reply("fact " * 300) for _ in range(16)])
     with MessagesServer(script=brain) as server:
         async with open_session(server, tmp_path) as session:
-            for number in range(8):
+            for number in range(16):
                 await send(session, f"question {number} " + "word " * 200)
             await collect(session.compact())
         (asked,) = [r for r in server.messages_requests if is_summary_request(r.body)]
         share = asked.usage["cache_read_input_tokens"] / asked.prompt_tokens
-        assert share > 0.8, share
+        assert share >= 0.9, share
 
 
-async def test_thinking_survives_tools_and_compactions_with_binding_enforced(
+async def test_a_hundred_turns_of_thinking_and_ten_compactions_give_no_refusal(
     tmp_path: Path,
 ) -> None:
+    """Thinking is bound to its conversation, and the server checks that."""
     brain = Brain([])
     with MessagesServer(window=40_000, script=brain, thinking_bound=True) as server:
         async with open_session(
-            server, tmp_path, max_input_tokens=5_000, keep_recent_turns=2
+            server, tmp_path, max_input_tokens=3_200, keep_recent_turns=2
         ) as session:
             thoughts = 0
-            for number in range(30):
+            for number in range(100):
                 brain.steps = [
                     Reply(
                         thinking="Let me look.",
@@ -272,9 +275,23 @@ async def test_thinking_survives_tools_and_compactions_with_binding_enforced(
                 ]
                 events = await collect(session.send(f"question {number}"))
                 thoughts += sum(isinstance(event, ThinkingDelta) for event in events)
-        assert thoughts > 0
+        assert thoughts >= 100
         assert [r.error for r in server.messages_requests if r.status != 200] == []
-        assert brain.summaries >= 1
+        assert brain.summaries >= 10
+
+
+async def test_an_answer_too_long_for_the_window_never_folds(tmp_path: Path) -> None:
+    """A server that counts the answer's reservation in: nothing is gained by folding."""
+    brain = Brain([Reply("Fine.")] * 4)
+    with MessagesServer(
+        window=20_000, advertised_window=200_000, script=brain, overflow="openrouter"
+    ) as server:
+        async with open_session(server, tmp_path) as session:
+            for number in range(4):
+                events = await collect(session.send(f"question {number}"))
+                assert compactions(events) == []
+                assert session.messages()[-1].text == "Fine."
+        assert len([r for r in server.messages_requests if r.status != 200]) == 1
 
 
 async def test_a_busy_server_is_waited_for_and_then_given_up(tmp_path: Path) -> None:
