@@ -103,6 +103,9 @@ def chat(
             metavar="[ID]",
         ),
     ] = None,
+    fork: Annotated[
+        bool, typer.Option("--fork", help="With --resume: go on in a new session that holds it.")
+    ] = False,
     continue_: Annotated[
         bool, typer.Option("--continue", "-c", help="Go on with the newest session here.")
     ] = False,
@@ -146,9 +149,9 @@ def chat(
         settings = _settings(flags, config)
         wanted = resume if resume is not None else NEWEST if continue_ else None
         if print_:
-            code = asyncio.run(_print_once(settings, wanted, prompt or "", output_format))
+            code = asyncio.run(_print_once(settings, wanted, fork, prompt or "", output_format))
         else:
-            code = asyncio.run(_open_repl(settings, wanted, prompt))
+            code = asyncio.run(_open_repl(settings, wanted, fork, prompt))
     raise typer.Exit(code)
 
 
@@ -177,7 +180,7 @@ def _settings(flags: dict[str, object], config: Path | None) -> Settings:
 
 
 async def _make_session(
-    settings: Settings, wanted: str | None, *, patient: bool
+    settings: Settings, wanted: str | None, *, fork: bool, patient: bool
 ) -> tuple[Session, tuple[str, ...]]:
     """The session that was asked for, and warnings about a resumed one."""
     import platformdirs
@@ -201,21 +204,21 @@ async def _make_session(
     )
     warnings: tuple[str, ...] = ()
     if wanted is not None:
-        warnings = session.resume(None if wanted == NEWEST else wanted)
+        warnings = session.resume(None if wanted == NEWEST else wanted, fork=fork)
         if settings.sources["model"] != "default" and settings.model != session.model:
             await session.set_model(settings.model)
     return session, warnings
 
 
 async def _print_once(
-    settings: Settings, wanted: str | None, prompt: str, output_format: OutputFormat
+    settings: Settings, wanted: str | None, fork: bool, prompt: str, output_format: OutputFormat
 ) -> int:
     import asyncio
 
     from agent.ui.oneshot import run_once
     from agent.ui.piped import joined, read_piped
 
-    session, warnings = await _make_session(settings, wanted, patient=False)
+    session, warnings = await _make_session(settings, wanted, fork=fork, patient=False)
     for warning in warnings:
         typer.echo(f"agent: {warning}", err=True)
     loading = asyncio.create_task(session.warm_up())
@@ -233,10 +236,10 @@ async def _print_once(
         await session.close()
 
 
-async def _open_repl(settings: Settings, wanted: str | None, prompt: str | None) -> int:
+async def _open_repl(settings: Settings, wanted: str | None, fork: bool, prompt: str | None) -> int:
     from agent.ui.repl import run_repl
 
-    session, warnings = await _make_session(settings, wanted, patient=True)
+    session, warnings = await _make_session(settings, wanted, fork=fork, patient=True)
     try:
         return await run_repl(session, prompt, notices=warnings)
     finally:

@@ -73,7 +73,7 @@ async def run_turn(turn: Turn, text: str) -> EventStream:
     """
     transcript = turn.engine.transcript
     started = turn.clock()
-    number = transcript.view.last_turn + 1
+    number = transcript.next_turn
     error: AgentError | None = None
     try:
         transcript.append(UserRecord(number, text))

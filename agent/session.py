@@ -27,17 +27,23 @@ from agent.events import (
     SessionEntry,
     SessionTotals,
     TurnFinished,
-    TurnSize,
 )
 from agent.loop import Turn, run_turn
 from agent.messages import Message, Usage, scrub
 from agent.models import Models
 from agent.providers.base import Provider
+from agent.reports import context_report, session_entries
 from agent.tools.approval import Approval
 from agent.tools.base import Approver, ToolContext
 from agent.tools.registry import ToolBox
-from agent.transcript.records import START_FACTOR, InterruptedRecord, ModelRecord, SessionRecord
-from agent.transcript.sessions import find_session, list_sessions, new_id
+from agent.transcript.records import (
+    START_FACTOR,
+    InterruptedRecord,
+    ModelRecord,
+    RewindRecord,
+    SessionRecord,
+)
+from agent.transcript.sessions import find_session, new_id
 from agent.transcript.store import Transcript
 
 _RESULT_SHARE = 0.25
@@ -161,30 +167,7 @@ class Session:
 
     def context(self) -> ContextReport:
         """What fills the window. Makes no request."""
-        view, meter, engine = self._transcript.view, self._engine.meter, self._engine
-        return ContextReport(
-            size=engine.size(),
-            model=view.model,
-            system=meter.system(view),
-            tools=meter.tools(view),
-            summary=meter.messages(view, view.summary_messages),
-            turns=tuple(
-                TurnSize(
-                    turn=turn.number,
-                    tokens=meter.messages(view, turn.messages),
-                    first_words=" ".join(turn.messages[0].text.split())[:60],
-                    address=self._transcript.address(turn.number, turn.number),
-                )
-                for turn in view.turns
-            ),
-            folded_turns=len(view.past),
-            folded_address=self._transcript.address(view.past[0].number, view.past[-1].number)
-            if view.past
-            else "",
-            output_reserve=engine.budget.reserve,
-            window_source=engine.budget.source,
-            ledger=meter.ledger(view),
-        )
+        return context_report(self._engine)
 
     def messages(self) -> tuple[Message, ...]:
         """The messages that the next request would carry."""
@@ -200,17 +183,7 @@ class Session:
 
     def sessions(self) -> tuple[SessionEntry, ...]:
         """The sessions of this folder, newest first."""
-        return tuple(
-            SessionEntry(
-                id=info.id,
-                modified=info.modified,
-                turns=info.turns,
-                first_words=info.first_words,
-                size=info.size,
-                current=info.id == self.id,
-            )
-            for info in list_sessions(self._folder)
-        )
+        return session_entries(self._folder, self.id)
 
     def reset(self) -> None:
         """Begin a new session with the same model; the old one stays on disk."""
@@ -218,15 +191,21 @@ class Session:
         self._leave()
         self._start(fresh)
 
-    def resume(self, session_id: str | None) -> tuple[str, ...]:
+    def resume(self, session_id: str | None, *, fork: bool = False) -> tuple[str, ...]:
         """Open another session (``None``: the newest) and return warnings.
+
+        With ``fork``, a new session that holds all of it is opened instead; that works
+        also while another process has it open.
 
         :raises SessionError: there is none such, or it is open in another process.
         """
         wanted = find_session(self._folder, session_id)
-        if wanted == self.id and self._transcript.saved:
+        if fork:
+            opened = Transcript.fork(self._folder, wanted, new_id(), self._label)
+        elif wanted == self.id and self._transcript.saved:
             return ()
-        opened = Transcript.open(self._folder, wanted, self._label)
+        else:
+            opened = Transcript.open(self._folder, wanted, self._label)
         if not opened.view.session_id:
             opened.close()
             raise SessionError(f"{opened.log_path} holds no session: its first record is missing")
@@ -250,6 +229,41 @@ class Session:
             self._start(self._new_transcript(model))
         self._engine.budget = self._budget()
         await self._learn_limits()
+
+    def rewind(self, turn: int | None) -> str:
+        """Go back to before a turn (``None``: the newest); the words that it began with.
+
+        Nothing is deleted: what followed stays in the transcript.
+
+        :raises SessionError: there is no such turn in the conversation.
+        :raises TranscriptError: it could not be saved.
+        """
+        view = self._transcript.view
+        turns = [facts.number for facts in view.past] + [turn.number for turn in view.turns]
+        wanted = turn if turn is not None else max(turns, default=0)
+        if wanted not in turns:
+            there = f"there are turns {turns[0]}-{turns[-1]}" if turns else "there is none yet"
+            raise SessionError(f"there is no turn {wanted} to go back to: {there}")
+        typed = self._transcript.typed(wanted)
+        self._engine.background.drop()
+        self._transcript.append(RewindRecord(wanted))
+        self._engine.meter.forget()
+        self._engine.budget = self._budget()
+        return typed
+
+    def fork(self) -> str:
+        """Go on in a new session that holds all of this one; the id of the one that is left.
+
+        :raises SessionError: nothing was said yet.
+        :raises TranscriptError: the new session could not be written.
+        """
+        if not self._transcript.saved:
+            raise SessionError("there is nothing to fork yet")
+        parent = self.id
+        forked = Transcript.fork(self._folder, parent, new_id(), self._label)
+        self._leave()
+        self._start(forked)
+        return parent
 
     def export(self, target: Path) -> Path:
         """Write the readable transcript to ``target`` and return where it went.

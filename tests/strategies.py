@@ -15,6 +15,7 @@ from agent.transcript.records import (
     InterruptedRecord,
     ModelRecord,
     Record,
+    RewindRecord,
     SessionRecord,
     ThinkingDroppedRecord,
     ToolResultRecord,
@@ -114,6 +115,8 @@ def stories(draw: st.DrawFn) -> list[Record]:
         )
         if draw(st.integers(0, 3)) == 0:
             story.compaction(draw(st.integers(0, 3)), draw(st.booleans()))
+        if draw(st.integers(0, 5)) == 0:
+            story.records.append(RewindRecord(draw(st.integers(1, story.turn))))
     return story.records
 
 

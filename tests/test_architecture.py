@@ -21,7 +21,7 @@ LAYERS = (
     {"agent.cli", "agent.__main__"},
     {"agent.ui"},
     {"agent.session"},
-    {"agent.loop", "agent.calls", "agent.recovery", "agent.retry", "agent.models"},
+    {"agent.loop", "agent.calls", "agent.recovery", "agent.retry", "agent.models", "agent.reports"},
     {"agent.context", "agent.tools", "agent.providers", "agent.config"},
     {"agent.transcript"},
     {"agent.events", "agent.wire"},

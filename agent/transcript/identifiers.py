@@ -92,11 +92,11 @@ class Identifier:
 
 
 _WEIGHTS: Mapping[Kind, float] = {
-    Kind.ADDRESS: 3.0,
-    Kind.PATH: 3.0,
-    Kind.REFERENCE: 3.0,
-    Kind.FIGURE: 0.7,
-    Kind.FLAG: 7.0,
+    Kind.ADDRESS: 6.0,
+    Kind.PATH: 6.0,
+    Kind.REFERENCE: 6.0,
+    Kind.FLAG: 6.0,
+    Kind.FIGURE: 1.0,
     Kind.NAME: 1.0,
     Kind.VALUE: 0.5,
 }

@@ -161,5 +161,5 @@ def _lock(descriptor: int, path: Path) -> None:
     except BlockingIOError as error:
         raise SessionError(
             f"the session {path.stem} is open in another process; "
-            "close it there, or start a new session"
+            "close it there, or go on with a copy of it: --resume with --fork"
         ) from error

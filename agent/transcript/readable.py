@@ -21,6 +21,7 @@ from agent.transcript.records import (
     InterruptedRecord,
     ModelRecord,
     Record,
+    RewindRecord,
     SessionRecord,
     ThinkingDroppedRecord,
     ToolResultRecord,
@@ -82,6 +83,11 @@ class Renderer:
         for call, span in self._results.items():
             self._results[call] = Span(span.first + lines, span.last + lines)
 
+    @property
+    def newest_turn(self) -> int:
+        """The highest turn number that was ever given; 0 before the first."""
+        return max(self._turn_starts, default=0)
+
     def turn_span(self, turn: int) -> Span | None:
         """Where a turn stands."""
         if turn not in self._turn_starts:
@@ -94,9 +100,10 @@ class Renderer:
 
     def _render(self, record: Record, ts: float) -> str:
         match record:
-            case SessionRecord(session_id, cwd, model):
+            case SessionRecord(session_id, cwd, model, parent=parent):
                 self._speaking = False
-                return f"# Session {session_id}\n\n- folder: {cwd}\n- model: {model}\n\n"
+                origin = f"- forked from: {parent}\n" if parent else ""
+                return f"# Session {session_id}\n\n- folder: {cwd}\n- model: {model}\n{origin}\n"
             case UserRecord(turn, text):
                 self._speaking = False
                 return f"## Turn {turn} · user · {_when(ts)}\n\n{text}\n\n"
@@ -112,6 +119,9 @@ class Renderer:
             case DiscardedRecord(reason):
                 self._speaking = False
                 return f"[answer cut off: {_one_line(reason)}; the request was sent again]\n\n"
+            case RewindRecord(turn):
+                self._speaking = False
+                return f"[went back to before turn {turn}; what followed it counts no more]\n\n"
             case UncompactRecord():
                 return "[the last compaction was taken back]\n\n"
             case ModelRecord(model):

@@ -51,7 +51,7 @@ class SessionRecord:
     """The first record: what stays the same for the whole session.
 
     ``factor`` corrects estimates until the first answer, as earlier sessions have
-    learnt it.
+    learnt it; ``parent`` is the id of the session that this one was forked from.
     """
 
     id: str
@@ -60,6 +60,7 @@ class SessionRecord:
     system: str
     tools: tuple[ToolSpec, ...]
     factor: float = START_FACTOR
+    parent: str = ""
 
 
 @dataclass(frozen=True)
@@ -153,6 +154,13 @@ class UncompactRecord:
 
 
 @dataclass(frozen=True)
+class RewindRecord:
+    """Back to before turn ``turn``: it and all records after it count no more."""
+
+    turn: int
+
+
+@dataclass(frozen=True)
 class InterruptedRecord:
     """The running turn ended early; ``reason`` says why, for the model and for people."""
 
@@ -198,6 +206,7 @@ Record: TypeAlias = (
     | ToolResultRecord
     | CompactionRecord
     | UncompactRecord
+    | RewindRecord
     | InterruptedRecord
     | DiscardedRecord
     | ModelRecord
@@ -261,6 +270,7 @@ _KINDS: Mapping[str, type] = {
     "tool_result": ToolResultRecord,
     "compaction": CompactionRecord,
     "uncompact": UncompactRecord,
+    "rewind": RewindRecord,
     "interrupted": InterruptedRecord,
     "discarded": DiscardedRecord,
     "model": ModelRecord,

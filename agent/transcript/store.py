@@ -7,14 +7,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from agent.errors import TranscriptError
-from agent.transcript.files import open_private, private_folder, replace_private, write_all
-from agent.transcript.log import Log, Recovered
+from agent.errors import SessionError, TranscriptError
+from agent.transcript.files import (
+    open_private,
+    private_folder,
+    replace_private,
+    sync_folder,
+    write_all,
+)
+from agent.transcript.log import Log, Recovered, read_log
 from agent.transcript.readable import Renderer, Span
-from agent.transcript.records import Entry, Record, SessionRecord
-from agent.transcript.view import View, apply
+from agent.transcript.records import Entry, Record, RewindRecord, SessionRecord, UserRecord, encode
+from agent.transcript.view import View, apply, build
 
 LATEST = "latest.txt"
 
@@ -64,6 +71,31 @@ class Transcript:
             raise
         return transcript
 
+    @classmethod
+    def fork(cls, folder: Path, parent: str, session_id: str, label: str) -> Transcript:
+        """A new session that goes on from all that another one holds; that one is only read.
+
+        :raises SessionError: the parent cannot be read or holds no session.
+        :raises TranscriptError: the new session cannot be written.
+        """
+        entries = read_log(folder / f"{parent}.jsonl").entries
+        copies: list[bytes] = []
+        for entry in entries:
+            record = entry.record
+            if isinstance(record, SessionRecord):
+                record = replace(record, id=session_id, parent=parent)
+            copies.append(encode(Entry(len(copies) + 1, entry.ts, record)))
+        if not entries or not isinstance(entries[0].record, SessionRecord):
+            raise SessionError(f"{folder / parent}.jsonl holds no session to fork")
+        try:
+            replace_private(private_folder(folder) / f"{session_id}.jsonl", b"".join(copies))
+            sync_folder(folder)
+        except OSError as error:
+            raise TranscriptError(
+                f"cannot write the fork {session_id}: {error.strerror}"
+            ) from error
+        return cls.open(folder, session_id, label)
+
     @property
     def log_path(self) -> Path:
         """The append-only log."""
@@ -91,8 +123,26 @@ class Transcript:
         """
         log = self._log or self._create()
         entry = log.append(record)
-        self.view = apply(self.view, record)
+        if isinstance(record, RewindRecord):
+            self.view = build(entry.record for entry in read_log(self.log_path).entries)
+        else:
+            self.view = apply(self.view, record)
         self._follow(self._renderer.feed(entry))
+
+    @property
+    def next_turn(self) -> int:
+        """The number of the next turn. Numbers that a rewind went back over are not used again."""
+        return self._renderer.newest_turn + 1
+
+    def typed(self, turn: int) -> str:
+        """What the user typed in a turn, whole, from the log; empty if it is not there.
+
+        :raises SessionError: the log cannot be read.
+        """
+        for entry in reversed(read_log(self.log_path).entries):
+            if isinstance(entry.record, UserRecord) and entry.record.turn == turn:
+                return entry.record.text
+        return ""
 
     def address(self, first_turn: int, last_turn: int) -> str:
         """Where turns stand: ``.transcripts/<id>.md:120-188, turns 3-7``; empty if unknown."""
@@ -152,8 +202,7 @@ class Transcript:
                 f"{self.log_path}: {recovered.skipped} damaged records were skipped; "
                 "everything else is here"
             )
-        for entry in recovered.entries:
-            self.view = apply(self.view, entry.record)
+        self.view = build(entry.record for entry in recovered.entries)
         self._rebuild_readable(recovered.entries)
         self._point_latest()
 

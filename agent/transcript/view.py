@@ -33,6 +33,7 @@ from agent.transcript.records import (
     InterruptedRecord,
     ModelRecord,
     Record,
+    RewindRecord,
     SessionRecord,
     ThinkingDroppedRecord,
     ToolResultRecord,
@@ -66,6 +67,15 @@ class Turn:
     number: int
     messages: tuple[Message, ...]
     told: tuple[str, ...] = ()
+
+    @property
+    def words(self) -> str:
+        """What the user typed, without anything told below it."""
+        match self.messages[0].blocks:
+            case (TextBlock(text), *_):
+                return text
+            case _:
+                return ""
 
     @property
     def open_calls(self) -> tuple[str, ...]:
@@ -153,9 +163,29 @@ class View:
 def build(records: Iterable[Record]) -> View:
     """The view that a sequence of records leads to."""
     view = View()
-    for record in records:
+    for record in effective(records):
         view = apply(view, record)
     return view
+
+
+def effective(records: Iterable[Record]) -> list[Record]:
+    """The records that count: without those that a rewind went back over, and without it.
+
+    A rewind to a turn that does not count any more changes nothing.
+    """
+    kept: list[Record] = []
+    starts: dict[int, int] = {}
+    for record in records:
+        match record:
+            case RewindRecord(turn):
+                del kept[starts.get(turn, len(kept)) :]
+                starts = {other: start for other, start in starts.items() if start < len(kept)}
+            case UserRecord(turn):
+                starts[turn] = len(kept)
+                kept.append(record)
+            case _:
+                kept.append(record)
+    return kept
 
 
 def apply(view: View, record: Record) -> View:
@@ -177,7 +207,7 @@ def apply(view: View, record: Record) -> View:
 
 def _next(view: View, record: Record) -> View:
     match record:
-        case SessionRecord(session_id, _, model, system, tools, factor):
+        case SessionRecord(session_id, _, model, system, tools, factor, _):
             return replace(
                 view,
                 session_id=session_id,
@@ -207,7 +237,8 @@ def _next(view: View, record: Record) -> View:
             return replace(_drop_thinking(view), model=model, factor=factor, window=0)
         case ThinkingDroppedRecord():
             return _drop_thinking(view)
-        case UnknownRecord() | UncompactRecord():
+        case UnknownRecord() | UncompactRecord() | RewindRecord():
+            # A rewind is not a step but a choice of steps: see :func:`effective`.
             return view
 
 

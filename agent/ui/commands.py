@@ -24,13 +24,15 @@ class CommandContext:
     """What a command works with.
 
     ``show`` prints something; ``play`` prints the events of a running session;
-    ``recap`` prints the last turns of the session.
+    ``recap`` prints the last turns of the session; ``prefill`` puts a text into the
+    input line.
     """
 
     session: SessionPort
     show: Callable[[RenderableType], None]
     play: Callable[[EventStream], Awaitable[None]]
     recap: Callable[[], None]
+    prefill: Callable[[str], None]
 
     def say(self, text: str, style: str = "") -> None:
         """Print a text, made harmless."""
@@ -124,6 +126,22 @@ async def _resume(context: CommandContext, session_id: str) -> bool:
     return False
 
 
+async def _rewind(context: CommandContext, argument: str) -> bool:
+    if argument and not argument.isdecimal():
+        context.say("say which turn: /rewind [N]; /context shows their numbers", "yellow")
+        return False
+    words = context.session.rewind(int(argument) if argument else None)
+    context.prefill(words)
+    context.say("went back; what followed stays in the transcript")
+    return False
+
+
+async def _fork(context: CommandContext, _: str) -> bool:
+    before = context.session.fork()
+    context.say(f"forked {context.session.id}; the one before: /resume {before}")
+    return False
+
+
 async def _sessions(context: CommandContext, _: str) -> bool:
     entries = context.session.sessions()
     if entries:
@@ -198,6 +216,8 @@ COMMANDS: tuple[Command, ...] = (
     Command("cost", "", "tokens and cost of this session", _cost),
     Command("sessions", "", "the sessions of this folder", _sessions),
     Command("resume", "[ID]", "go on with another session; without ID, the newest", _resume),
+    Command("rewind", "[N]", "go back to before turn N, or the newest one", _rewind),
+    Command("fork", "", "go on in a new session that holds all of this one", _fork),
     Command("reset", "", "begin a new session; this one stays on disk", _reset),
     Command("export", "FILE", "write the readable transcript to a file", _export),
     Command("exit", "", "leave; the session can be resumed", _exit, ("quit",)),

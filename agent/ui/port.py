@@ -97,6 +97,20 @@ class SessionPort(Protocol):
         """Use another model from the next request on. Raises :class:`agent.errors.AgentError`."""
         ...
 
+    def rewind(self, turn: int | None) -> str:
+        """Go back to before a turn (``None``: the newest); the words that it began with.
+
+        Raises :class:`agent.errors.AgentError`.
+        """
+        ...
+
+    def fork(self) -> str:
+        """Go on in a new session that holds all of this one; the id of the one that is left.
+
+        Raises :class:`agent.errors.AgentError`.
+        """
+        ...
+
     def export(self, target: Path) -> Path:
         """Write the readable transcript to ``target`` and return where it went.
 

@@ -52,9 +52,14 @@ class Prompt:
             input=self._input,
             output=self._output,
         )
+        self._prefilled = ""
         self._answers: PromptSession[str] = PromptSession(
             history=DummyHistory(), style=_STYLE, input=self._input, output=self._output
         )
+
+    def prefill(self, text: str) -> None:
+        """Let the next text begin with this one, to be changed or sent."""
+        self._prefilled = text
 
     def _may_complete(self) -> bool:
         return may_complete(self._texts.default_buffer.document.text_before_cursor)
@@ -70,7 +75,10 @@ class Prompt:
             drawn()
 
         self._texts.app.after_render += after_render
-        return await self._texts.prompt_async(set_exception_handler=False, handle_sigint=False)
+        begun, self._prefilled = self._prefilled, ""
+        return await self._texts.prompt_async(
+            default=begun, set_exception_handler=False, handle_sigint=False
+        )
 
     async def answer(self, question: str) -> str:
         """Read one line as the answer to a question.

@@ -178,6 +178,7 @@ class _Repl:
             show=self._console.print,
             play=lambda events: pump(events, self._printer),
             recap=self._recap,
+            prefill=self._prompt.prefill,
         )
         leave = await self._run(commands.run(context, line))
         if not leave:

@@ -33,7 +33,7 @@ from agent.messages import (
     user_text,
 )
 from agent.providers.scripted import Answer, Failure, say
-from agent.transcript.records import ModelRecord, Record, UserRecord
+from agent.transcript.records import ModelRecord, Record, RewindRecord, UserRecord
 from agent.transcript.store import Transcript
 from agent.transcript.view import SUMMARY_HEADING, Turn, View, apply, build
 from agent.wire import message_to_wire
@@ -179,6 +179,15 @@ class Conversations(RuleBasedStateMachine):
         before = self.view
         told = ladder.uncompact(self.harness.engine)
         assert ("was taken back" in told) == (self.view is not before)
+
+    @rule(back=st.integers(1, 5))
+    @precondition(lambda self: bool(self.view.turns))
+    def rewind(self, back: int) -> None:
+        turns = [*(f.number for f in self.view.past), *(t.number for t in self.view.turns)]
+        wanted = turns[-min(back, len(turns))]
+        self.harness.transcript.append(RewindRecord(wanted))
+        assert self.view.last_turn == max([turn for turn in turns if turn < wanted], default=0)
+        assert self.harness.transcript.next_turn > max(turns)
 
     @rule()
     @precondition(lambda self: self.harness.transcript.saved)

@@ -522,3 +522,52 @@ async def test_after_a_kill_between_two_results_a_compaction_works(tmp_path: Pat
         log.write_bytes(b"".join(lines[: results[1]]))
         async with open_session(server, tmp_path, session_id) as session:
             assert compactions(await collect(session.compact()))
+
+
+async def test_a_rewind_goes_back_also_across_a_compaction(tmp_path: Path) -> None:
+    brain = Brain([Reply(f"Answer {n}. " + "fact " * 60) for n in range(1, 7)])
+    with MessagesServer(script=brain) as server:
+        async with open_session(server, tmp_path) as session:
+            for number in range(1, 5):
+                await send(session, f"question {number}\nin two lines")
+            await collect(session.compact())
+            await send(session, "question 5")
+            assert session.rewind(3) == "question 3\nin two lines"
+            texts = [m.text for m in session.messages()]
+            assert [text.split("\n")[0] for text in texts[::2]] == ["question 1", "question 2"]
+            assert session.context().folded_turns == 0
+            await send(session, "another question")
+            assert len(server.messages_requests[-1].messages) == 5
+            with pytest.raises(SessionError, match="turns 1-6"):
+                session.rewind(4)
+            live, session_id = session._engine.request(1), session.id
+            text = session.transcript.read_text()
+            assert "question 5" in text, "nothing is deleted"
+        async with open_session(server, tmp_path, session_id) as session:
+            assert session._engine.request(1) == live
+            assert session.rewind(None) == "another question"
+            for _ in range(2):
+                session.rewind(None)
+            with pytest.raises(SessionError, match="none yet"):
+                session.rewind(None)
+
+
+async def test_a_fork_goes_on_and_leaves_the_other_alone(tmp_path: Path) -> None:
+    brain = Brain([Reply("One."), Reply("Two."), Reply("Three.")])
+    with MessagesServer(script=brain) as server:
+        async with open_session(server, tmp_path) as session:
+            await send(session, "first")
+            parent = session.fork()
+            assert session.id != parent
+            await send(session, "second")
+            assert f"forked from: {parent}" in session.transcript.read_text()
+            assert len(session.messages()) == 4
+            session.resume(parent)
+            assert len(session.messages()) == 2
+            async with open_session(server, tmp_path) as other:
+                with pytest.raises(SessionError, match="--fork"):
+                    other.resume(parent)
+                other.resume(parent, fork=True)
+                assert len(other.messages()) == 2
+                await send(other, "third")
+            assert len(session.messages()) == 2

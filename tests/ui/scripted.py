@@ -263,6 +263,12 @@ class ScriptedSession:
     def preview_compaction(self) -> CompactionPreview | None:
         return CompactionPreview(7, 12_300, 3_100, ".transcripts/x.md:1-188, turns 1-7")
 
+    def rewind(self, turn: int | None) -> str:
+        return f"what turn {turn or 'the newest'} began with"
+
+    def fork(self) -> str:
+        return "the-one-before"
+
     def uncompact(self) -> str:
         return "the last compaction was taken back: 3100 -> about 12300 tokens"
 

@@ -29,13 +29,15 @@ class Desk:
         self.console, self.file = console(120, live=False)
         self.events: list[Event] = []
         self.recaps = 0
+        self.prefilled: list[str] = []
 
     async def type(self, text: str) -> bool:
         line = commands.parse(text)
         assert line is not None
-        return await commands.run(
-            CommandContext(self.session, self._show, self._play, self._recap), line
+        context = CommandContext(
+            self.session, self._show, self._play, self._recap, self.prefilled.append
         )
+        return await commands.run(context, line)
 
     def _show(self, shown: RenderableType) -> None:
         self.console.print(shown)
@@ -83,7 +85,7 @@ async def test_help_shows_every_command_with_its_aliases() -> None:
 def test_the_table_has_what_was_promised() -> None:
     names = {name for command in COMMANDS for name in (command.name, *command.aliases)}
     promised = "help compact reset resume sessions context tokens messages system model cost"
-    assert names == {*promised.split(), "uncompact", "export", "exit", "quit"}
+    assert names == {*promised.split(), "uncompact", "rewind", "fork", "export", "exit", "quit"}
 
 
 @pytest.mark.parametrize(
@@ -206,3 +208,19 @@ async def test_foreign_text_is_harmless(sequence: str) -> None:
         await desk.type(command)
     assert unexpected_controls(desk.text) == set()
     assert shown(desk.text)
+
+
+async def test_a_rewind_puts_the_words_into_the_input_line() -> None:
+    desk = Desk()
+    await desk.type("/rewind 3")
+    assert desk.prefilled == ["what turn 3 began with"]
+    await desk.type("/rewind")
+    await desk.type("/rewind back")
+    assert desk.prefilled == ["what turn 3 began with", "what turn the newest began with"]
+    assert "say which turn" in desk.text
+
+
+async def test_a_fork_names_the_one_before() -> None:
+    desk = Desk()
+    await desk.type("/fork")
+    assert "/resume the-one-before" in desk.text
