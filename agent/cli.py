@@ -244,3 +244,38 @@ async def _open_repl(settings: Settings, wanted: str | None, fork: bool, prompt:
         return await run_repl(session, prompt, notices=warnings)
     finally:
         await session.close()
+
+
+TranscriptsOption = Annotated[
+    Path, typer.Option(help="The transcripts folder. Default: .transcripts")
+]
+
+
+@app.command()
+def sessions(
+    transcripts: TranscriptsOption = Path(".transcripts"),
+    json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
+) -> None:
+    """List the sessions of this folder, newest first."""
+    from agent.reports import session_entries
+    from agent.ui.past import print_sessions
+
+    print_sessions(session_entries(transcripts, ""), as_json=json)
+
+
+@app.command()
+def doctor(
+    session_id: Annotated[
+        str | None, typer.Argument(help="A session's id or its beginning. Default: all.")
+    ] = None,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Write what is whole into a new session.")
+    ] = False,
+    transcripts: TranscriptsOption = Path(".transcripts"),
+) -> None:
+    """Check sessions and explain what is wrong. Changes nothing without --repair."""
+    from agent.ui.past import check_sessions
+
+    with _errors_as_one_line():
+        code = check_sessions(transcripts, session_id, repair=repair)
+    raise typer.Exit(code)
