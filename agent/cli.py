@@ -279,3 +279,49 @@ def doctor(
     with _errors_as_one_line():
         code = check_sessions(transcripts, session_id, repair=repair)
     raise typer.Exit(code)
+
+
+@app.command()
+def search(
+    words: Annotated[list[str], typer.Argument(help="Plain words, in any script.")],
+    json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
+    all_: Annotated[bool, typer.Option("--all", help="Every place, not only the best.")] = False,
+    transcripts: TranscriptsOption = Path(".transcripts"),
+) -> None:
+    """Find what was said in the sessions of this folder; exit code 1 when nothing is found."""
+    from agent.transcript.search import BEST, EVERY, search
+    from agent.ui.hits import print_hits
+
+    wanted = " ".join(words)
+    with _errors_as_one_line():
+        hits = search(transcripts, str(transcripts), wanted, limit=EVERY if all_ else BEST)
+    print_hits(hits, wanted, as_json=json)
+    raise typer.Exit(0 if hits else 1)
+
+
+@app.command("import")
+def import_(
+    files: Annotated[list[Path], typer.Argument(help="Session files of Claude Code or pi.")],
+    transcripts: Annotated[
+        Path | None, typer.Option(help="The transcripts folder. Default: .transcripts")
+    ] = None,
+) -> None:
+    """Bring conversations of Claude Code or pi along: each becomes a session that resumes."""
+    import asyncio
+
+    from agent.config import load_settings
+
+    with _errors_as_one_line():
+        code = asyncio.run(_import(load_settings({"transcripts": transcripts}, os.environ), files))
+    raise typer.Exit(code)
+
+
+async def _import(settings: Settings, files: list[Path]) -> int:
+    from agent.tools.registry import ToolBox, default_tools
+    from agent.ui.importing import import_files
+
+    session, _ = await _make_session(settings, None, fork=False, patient=False)
+    try:
+        return import_files(session, ToolBox(default_tools()).specs, files)
+    finally:
+        await session.close()

@@ -61,7 +61,7 @@ class Settings:
     retry_limit_seconds: float = 300.0
     show_thinking: bool = False
     summary_model: str | None = None
-    background_summary: bool = True
+    background_summary: bool = False
     models: Mapping[str, ModelSettings] = field(default_factory=dict)
     sources: Mapping[str, str] = field(default_factory=dict)
 

@@ -54,7 +54,7 @@ class CompactionReport:
     ``method`` is ``stub``, ``summary``, ``digest`` or ``clip``. ``folded_turns``
     counts the turns that left the view; ``address`` is where they can be read (empty
     when none did); ``usage`` is what the summary has cost, ``kept_turns`` how many turns
-    stay in the view. Sizes are in tokens.
+    stay in the view, ``cost`` is in USD where prices are known. Sizes are in tokens.
     """
 
     trigger: str
@@ -66,6 +66,7 @@ class CompactionReport:
     address: str
     usage: Usage = field(default_factory=Usage)
     kept_turns: int = 0
+    cost: float | None = None
 
 
 @dataclass(frozen=True)
@@ -235,7 +236,6 @@ class ContextReport:
     folded_address: str = ""
     output_reserve: int = 0
     window_source: str = ""
-    notes: tuple[str, ...] = ()
     ledger: int = 0
 
 

@@ -17,7 +17,7 @@ from agent.calls import ToolRunner
 from agent.context import ladder
 from agent.context.engine import ContextEngine
 from agent.context.overflow import classify, classify_stop
-from agent.errors import AgentError, ProviderError
+from agent.errors import AgentError, ContextTooLargeError, ProviderError
 from agent.events import (
     CompactionFailed,
     CompactionFinished,
@@ -39,9 +39,10 @@ from agent.transcript.records import (
     AssistantEndRecord,
     BlockRecord,
     InterruptedRecord,
+    RewindRecord,
     UserRecord,
 )
-from agent.transcript.view import NO_ANSWER
+from agent.transcript.turns import NO_ANSWER
 
 
 @dataclass
@@ -64,6 +65,14 @@ class Turn:
     answers: int = 0
     stop_reason: str = ""
     compactions: list[CompactionReport] = field(default_factory=list)
+    summary_usage: Usage = field(default_factory=Usage)
+    summaries: int = 0
+
+    def add_summary(self, usage: Usage) -> None:
+        """Count what a summary has cost; steps without a model cost nothing."""
+        if usage.prompt_tokens:
+            self.summaries += 1
+            self.summary_usage += usage
 
 
 async def run_turn(turn: Turn, text: str) -> EventStream:
@@ -83,13 +92,15 @@ async def run_turn(turn: Turn, text: str) -> EventStream:
             async for event in steps:
                 if isinstance(event, CompactionFinished):
                     turn.compactions.append(event.report)
-                    turn.usage += event.report.usage
+                    turn.add_summary(event.report.usage)
                 elif isinstance(event, CompactionFailed):
-                    turn.usage += event.usage
+                    turn.add_summary(event.usage)
                 yield event
     except AgentError as failure:
         error = failure
         _end_early(turn, f"it failed: {failure}")
+        if isinstance(failure, ContextTooLargeError):
+            _leave_out(turn, number)
     except (asyncio.CancelledError, GeneratorExit):
         _end_early(turn, "by the user")
         raise
@@ -97,7 +108,7 @@ async def run_turn(turn: Turn, text: str) -> EventStream:
         turn=number,
         text=_final_text(turn, number),
         stop_reason=turn.stop_reason,
-        usage=turn.usage,
+        usage=turn.usage + turn.summary_usage,
         context=turn.engine.size(),
         seconds=turn.clock() - started,
         requests=turn.requests,
@@ -114,6 +125,13 @@ def _end_early(turn: Turn, reason: str) -> None:
         # Writing is what failed, and that has been or will be told; on resuming,
         # a turn without an end is closed in the same way.
         return
+
+
+def _leave_out(turn: Turn, number: int) -> None:
+    """Take a request that fits no window out of the view, or every later one would carry it."""
+    view = turn.engine.view
+    if view.turns and view.turns[-1].number == number and not view.turns[-1].answered:
+        turn.engine.transcript.append(RewindRecord(number))
 
 
 def _final_text(turn: Turn, number: int) -> str:
@@ -179,6 +197,7 @@ async def _request(turn: Turn) -> EventStream:
     """Get one whole assistant message: fit, send, and send again where that helps."""
     engine = turn.engine
     recovery = Recovery(engine, Retries(turn.retry_limit_seconds))
+    engine.output_cap = None
     while True:
         async with aclosing(ladder.fit(engine)) as events:
             async for event in events:
@@ -248,7 +267,9 @@ def _end_message(turn: Turn, end: EndPart) -> None:
         prompt = 0
     factor = engine.meter.learnt(view, prompt) if prompt else view.factor
     engine.transcript.append(
-        AssistantEndRecord(end.stop_reason, view.model, end.usage, factor, prompt)
+        AssistantEndRecord(
+            end.stop_reason, view.model, end.usage, factor, prompt, engine.shown_window
+        )
     )
 
 
@@ -256,10 +277,7 @@ def _with_own_id(turn: Turn, block: Block) -> Block:
     """The block, with another id where a server gave a call none or one that was used."""
     if not isinstance(block, ToolUseBlock):
         return block
-    view = turn.engine.view
-    pending = (use for use in view.pending if isinstance(use, ToolUseBlock))
-    used = {use.id for message in view.messages for use in message.tool_uses}
-    used.update(use.id for use in pending)
+    used = turn.engine.transcript.call_ids
     if block.id and block.id not in used:
         return block
     number = len(used) + 1

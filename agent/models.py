@@ -65,6 +65,14 @@ class Models:
         )
         return lower_window(budget, shown_window) if shown_window else budget
 
+    def summary_budget(self, model: str) -> Budget:
+        """The budget of a model that only writes summaries: what its window allows."""
+        limits = self._limits.get(model) or known_limits(model)
+        own = self._own(model)
+        window = own.context_window or limits.window
+        output = own.max_output_tokens or limits.max_output
+        return make_budget(Limits(window, output, limits.source), None, output)
+
     def cost(self, model: str, usage: Usage) -> float | None:
         """What some usage has cost in USD; ``None`` where no price is configured."""
         own = self._own(model)

@@ -69,9 +69,11 @@ class Recovery:
                 f"the server still finds the conversation too long after {MOST_ATTEMPTS} attempts "
                 f"to shorten it ({failure}); {_ADVICE}"
             )
-        if ladder.lower_output(self.engine, overflow):
-            window = self.engine.budget.window
-            yield Notice(f"the window is {window} tokens: the answer's length was lowered to fit")
+        if overflow.limit:
+            # Learnt whatever comes of this request, so that the next one fits.
+            self.engine.learn_window(overflow.limit)
+        if ladder.lower_output(self.engine, overflow, max_tokens):
+            yield Notice("the answer was allowed fewer tokens, to fit the model's window")
             return
         if self.attempts == 1:
             self._allow_rescue(failure)

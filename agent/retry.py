@@ -18,12 +18,17 @@ MOST_BROKEN_STREAMS = 4
 
 @dataclass
 class Retries:
-    """The tries of one request. ``limit_seconds`` bounds all its waits; ``None`` never ends."""
+    """The tries of one request. ``limit_seconds`` bounds all its waits; ``None`` never ends.
+
+    ``pause`` and ``reason`` are the last wait in seconds, and why.
+    """
 
     limit_seconds: float | None
     attempt: int = 0
     broken: int = 0
     waited: float = 0.0
+    pause: float = 0.0
+    reason: str = ""
 
     def wait(self, error: ProviderError) -> float | None:
         """Seconds to wait before the next try; ``None`` when there shall be none."""
@@ -40,4 +45,5 @@ class Retries:
             return None
         self.attempt += 1
         self.waited += seconds
+        self.pause, self.reason = seconds, str(error)
         return seconds

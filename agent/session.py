@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import platform
 from contextlib import aclosing
+from dataclasses import replace
 from pathlib import Path
 
 from agent.calls import ToolRunner
@@ -22,6 +23,7 @@ from agent.events import (
     CompactionFinished,
     CompactionPreview,
     ContextReport,
+    Event,
     EventStream,
     Notice,
     SessionEntry,
@@ -47,8 +49,7 @@ from agent.transcript.sessions import find_session, new_id
 from agent.transcript.store import Transcript
 
 _RESULT_SHARE = 0.25
-_MOST_RESULT_CHARS = 30_000
-_LEAST_RESULT_CHARS = 1_200
+_LEAST_RESULT_CHARS, _MOST_RESULT_CHARS = 1_200, 30_000
 _CHARS_PER_TOKEN = 3
 
 
@@ -135,6 +136,7 @@ class Session:
                     yield event
         finally:
             self._count(turn.requests, turn.usage)
+            self._count(turn.summaries, turn.summary_usage, self._engine.summariser.model)
             if self._calibration is not None and turn.answers:
                 self._calibration.save(self.model, self._transcript.view.factor)
         if self._patient and self._settings.background_summary:
@@ -146,11 +148,7 @@ class Session:
         try:
             async with aclosing(ladder.compact(self._engine, focus)) as events:
                 async for event in events:
-                    if isinstance(event, CompactionFinished):
-                        self._count(1, event.report.usage)
-                    elif isinstance(event, CompactionFailed):
-                        self._count(1, event.usage)
-                    yield event
+                    yield self._priced(event)
         except AgentError as error:
             yield Notice(str(error), "error")
 
@@ -178,7 +176,7 @@ class Session:
         wasted = self._engine.background.wasted
         if wasted.prompt_tokens:
             self._engine.background.wasted = Usage()
-            self._count(1, wasted)
+            self._count(1, wasted, self._engine.summariser.model)
         return self._totals
 
     def sessions(self) -> tuple[SessionEntry, ...]:
@@ -349,7 +347,7 @@ class Session:
     def _summary_budget(self) -> Budget | None:
         """The budget of the model that writes summaries, if that is another one."""
         model = self._settings.summary_model
-        return self._models.budget(model) if model is not None else None
+        return self._models.summary_budget(model) if model is not None else None
 
     def _tool_runner(self) -> ToolRunner:
         return ToolRunner(self._box, self._approval, self._transcript, self._tool_context)
@@ -364,11 +362,23 @@ class Session:
             emit=lambda _: None,
         )
 
-    def _count(self, requests: int, usage: Usage) -> None:
+    def _priced(self, event: Event) -> Event:
+        """Count what a manual compaction has cost, and say it where prices are known."""
+        model = self._engine.summariser.model
+        if isinstance(event, CompactionFinished):
+            cost = self._count(1, event.report.usage, model)
+            return replace(event, report=replace(event.report, cost=cost))
+        if isinstance(event, CompactionFailed):
+            self._count(1, event.usage, model)
+        return event
+
+    def _count(self, requests: int, usage: Usage, model: str = "") -> float | None:
+        """Add to the totals; what it has cost, where prices are known."""
         before = self._totals
-        spent = self._models.cost(self.model, usage)
+        spent = self._models.cost(model or self.model, usage)
         cost = before.cost if spent is None else (before.cost or 0.0) + spent
         self._totals = SessionTotals(before.requests + requests, before.usage + usage, cost)
+        return spent
 
 
 def _system_prompt(settings: Settings, cwd: Path, transcripts: str) -> str:

@@ -34,7 +34,8 @@ from agent.transcript.records import (
     ToolStartRecord,
 )
 from agent.transcript.store import Transcript
-from agent.transcript.view import Turn, View, apply
+from agent.transcript.turns import Turn
+from agent.transcript.view import View, apply
 from bench.common import Target, print_table, print_targets, thousands
 from bench.policies import (
     SUMMARY,

@@ -13,7 +13,8 @@ from typing import Protocol
 from agent.context.prompts import load_prompt
 from agent.messages import Message, assistant_text, user_text
 from agent.tools.registry import ToolBox, default_tools
-from agent.transcript.view import SUMMARY_ANSWER, SUMMARY_HEADING, Turn
+from agent.transcript.turns import Turn
+from agent.transcript.view import SUMMARY_ANSWER, SUMMARY_HEADING
 from agent.wire import message_to_wire, tool_to_wire
 from bench.limit import text_of
 from tests.server.cache import PromptCache

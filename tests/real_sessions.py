@@ -1,10 +1,10 @@
 """Real sessions of other agents, as records of this project.
 
 The sessions stand in ``../shared/data`` beside the repository, where that folder
-exists; none of them is part of it. Five formats are mapped: Claude Code and pi
-sessions (JSON lines), SWE-agent trajectories, tau-bench trajectories (OpenAI
-messages) and CrossWOZ dialogues. Nothing is folded: a compaction of the recording
-product becomes a :class:`Boundary`, and its summary message is left out.
+exists; none of them is part of it. Claude Code and pi sessions are read by the
+program's own importer; SWE-agent trajectories, tau-bench trajectories (OpenAI
+messages) and CrossWOZ dialogues are mapped here. Nothing is folded: a compaction of
+the recording program becomes a :class:`Boundary`, and its summary message is left out.
 """
 
 from __future__ import annotations
@@ -13,19 +13,17 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
-from agent.messages import Block, TextBlock, ThinkingBlock, ToolUseBlock, Usage
-from agent.transcript.records import (
-    DiscardedRecord,
-    InterruptedRecord,
-    ModelRecord,
-    ToolResultRecord,
-)
+from agent.messages import Block, TextBlock, ToolUseBlock, Usage
+from agent.transcript.imports import Boundary, read_conversation
+from agent.transcript.imports_builder import Builder, Place, json_lines, plain
 from agent.wire import compact_json
-from tests.real_records import ABSENT, DATA, Boundary, Builder, Json, RealSession, json_lines, plain
+from tests.real_records import ABSENT, DATA, RealSession, real_session
 
 __all__ = ["ABSENT", "DATA", "Boundary", "RealSession", "real_sessions"]
+
+Json: TypeAlias = Mapping[str, Any]
 
 
 def real_sessions(*kinds: str) -> list[RealSession]:
@@ -44,160 +42,8 @@ def real_sessions(*kinds: str) -> list[RealSession]:
     ]
 
 
-# Claude Code
-
-_INTERRUPTED = "[Request interrupted by user"
-_NOT_SENT = ("<command-name>", "<local-command-", "Caveat: The messages below were generated")
-
-
-def _claude_code(path: Path, name: str) -> Iterator[RealSession]:
-    entries = [(number, entry) for number, entry in json_lines(path) if _counts(entry)]
-    messages: dict[str, list[tuple[int, Json]]] = {}
-    for number, entry in entries:
-        if entry["type"] == "assistant":
-            messages.setdefault(entry["message"]["id"], []).append((number, entry["message"]))
-    builder = Builder(name)
-    first = next((parts[0][1]["model"] for parts in messages.values()), "")
-    builder.start(first, cwd=next((entry["cwd"] for _, entry in entries if "cwd" in entry), "/"))
-    boundary: tuple[int, Json] | None = None
-    for number, entry in entries:
-        if entry["type"] == "system":
-            boundary = (number, entry["compactMetadata"])
-        elif entry["type"] == "assistant":
-            _claude_said(builder, messages.pop(entry["message"]["id"], []))
-        elif entry.get("isCompactSummary") and boundary is not None:
-            line, meta = boundary
-            summary = plain(entry["message"]["content"])
-            builder.compacted(line, line, summary, meta["trigger"], meta["preTokens"])
-        else:
-            _claude_user(builder, number, entry)
-    yield builder.build()
-
-
-def _counts(entry: Json) -> bool:
-    """Whether a line is part of the conversation itself."""
-    if entry.get("isSidechain"):
-        return False
-    kind = entry.get("type")
-    return kind in {"user", "assistant"} or entry.get("subtype") == "compact_boundary"
-
-
-def _claude_said(builder: Builder, parts: list[tuple[int, Json]]) -> None:
-    """One assistant message; its blocks are on several lines that share its id."""
-    if not parts:
-        return
-    placed = [
-        (number, block)
-        for number, message in parts
-        for block in map(_claude_block, message["content"])
-    ]
-    builder.said(placed)
-    number, last = parts[-1]
-    stop = last.get("stop_reason") or (
-        "tool_use" if any(isinstance(block, ToolUseBlock) for _, block in placed) else "end_turn"
-    )
-    builder.ended(number, stop, last["model"], _claude_usage(last.get("usage") or {}))
-
-
-def _claude_block(block: Json) -> Block:
-    match block:
-        case {"type": "thinking"}:
-            return ThinkingBlock(block["thinking"], block.get("signature") or "")
-        case {"type": "tool_use"}:
-            return ToolUseBlock(block["id"], block["name"], block["input"])
-        case _:
-            return TextBlock(plain(block))
-
-
-def _claude_usage(usage: Mapping[str, Any]) -> Usage:
-    return Usage(
-        usage.get("input_tokens") or 0,
-        usage.get("output_tokens") or 0,
-        usage.get("cache_read_input_tokens") or 0,
-        usage.get("cache_creation_input_tokens") or 0,
-    )
-
-
-def _claude_user(builder: Builder, number: int, entry: Json) -> None:
-    content = entry["message"]["content"]
-    blocks: list[Json] = (
-        content if isinstance(content, list) else [{"type": "text", "text": str(content)}]
-    )
-    results = [block for block in blocks if block["type"] == "tool_result"]
-    for block in results:
-        error = bool(block.get("is_error"))
-        result = plain(block.get("content"))
-        builder.answered(number, block["tool_use_id"], result, is_error=error)
-    text = plain([block for block in blocks if block["type"] != "tool_result"])
-    last = builder.records[-1]
-    if text.startswith(_INTERRUPTED):
-        builder.add(number, InterruptedRecord(text))
-    elif text.startswith(_NOT_SENT):
-        return
-    elif entry.get("isMeta") and isinstance(last, ToolResultRecord):
-        # The text of a skill, which that product adds after the call's result.
-        joined = f"{last.content}\n\n{text}"
-        builder.records[-1] = ToolResultRecord(last.tool_use_id, joined, last.is_error)
-    else:
-        builder.typed(number, text)
-
-
-# pi
-
-
-def _pi(path: Path, name: str) -> Iterator[RealSession]:
-    builder = Builder(name)
-    index_to_line: list[int] = []
-    for number, entry in json_lines(path):
-        index_to_line.append(number)
-        match entry:
-            case {"type": "session"}:
-                builder.start(entry["modelId"], cwd=entry["cwd"])
-            case {"type": "model_change"}:
-                builder.add(number, ModelRecord(entry["modelId"]))
-            case {"type": "compaction"}:
-                kept = index_to_line[entry["firstKeptEntryIndex"]]
-                size = entry["tokensBefore"]
-                builder.compacted(number, kept, entry["summary"], "auto", size)
-            case {"type": "message", "message": message}:
-                _pi_message(builder, number, message)
-    yield builder.build()
-
-
-def _pi_message(builder: Builder, number: int, message: Json) -> None:
-    match message["role"]:
-        case "user":
-            builder.typed(number, plain(message["content"]))
-        case "bashExecution":
-            output = f"Ran `{message['command']}`\n```\n{message['output']}\n```"
-            builder.typed(number, output)
-        case "toolResult":
-            content, error = plain(message["content"]), bool(message.get("isError"))
-            builder.answered(number, message["toolCallId"], content, is_error=error)
-        case "assistant":
-            builder.said((number, _pi_block(block)) for block in message["content"])
-            _pi_end(builder, number, message)
-
-
-def _pi_block(block: Json) -> Block:
-    match block:
-        case {"type": "thinking"}:
-            return ThinkingBlock(block["thinking"], block.get("thinkingSignature") or "")
-        case {"type": "toolCall"}:
-            return ToolUseBlock(block["id"], block["name"], block["arguments"])
-        case _:
-            return TextBlock(plain(block))
-
-
-def _pi_end(builder: Builder, number: int, message: Json) -> None:
-    stop, used = message["stopReason"], message["usage"]
-    usage = Usage(used["input"], used["output"], used["cacheRead"], used["cacheWrite"])
-    if stop == "aborted":
-        builder.add(number, InterruptedRecord("aborted by the user"))
-    elif stop == "error":
-        builder.add(number, DiscardedRecord("the request failed"))
-    else:
-        builder.ended(number, stop, message["model"], usage)
+def _imported(path: Path, name: str) -> Iterator[RealSession]:
+    yield real_session(name, read_conversation(path))
 
 
 # SWE-agent, tau-bench, CrossWOZ
@@ -238,42 +84,34 @@ def _call(number: int) -> str:
 def _chat(
     name: str, messages: Iterable[tuple[int, Json]], facts: Iterable[str] = ()
 ) -> RealSession:
-    """A conversation in OpenAI's form.
-
-    Ids of calls that come twice, as in replays, are told apart by the message's number.
-    """
-    ids: dict[str, str] = {}
+    """A conversation in OpenAI's form."""
     numbered = list(messages)
-    builder = Builder(name)
+    builder = Builder("OpenAI messages", model="model")
     system = (plain(message["content"]) for _, message in numbered if message["role"] == "system")
-    builder.start("model", "\n\n".join(system))
     for number, message in numbered:
-        content = plain(message.get("content"))
+        place, content = Place(number), plain(message.get("content"))
         match message["role"]:
             case "user":
-                builder.typed(number, content)
+                builder.typed(place, content)
             case "tool":
-                builder.answered(number, ids[message["tool_call_id"]], content)
+                builder.answered(place, message["tool_call_id"], content)
             case "assistant":
-                for call in message.get("tool_calls") or ():
-                    known = call["id"] in ids
-                    ids[call["id"]] = f"{call['id']}-{number}" if known else call["id"]
-                builder.said((number, block) for block in _chat_blocks(content, message, ids))
+                builder.said((place, block) for block in _chat_blocks(content, message))
                 stop = "tool_use" if message.get("tool_calls") else "end_turn"
-                builder.ended(number, stop, "model", Usage())
-    return builder.build(facts)
+                builder.ended(place, stop, "model", Usage())
+    return real_session(name, builder.build(), "\n\n".join(system), facts)
 
 
-def _chat_blocks(content: str, message: Json, ids: Mapping[str, str]) -> Iterator[Block]:
+def _chat_blocks(content: str, message: Json) -> Iterator[Block]:
     if content:
         yield TextBlock(content)
     for call in message.get("tool_calls") or ():
         function = call["function"]
-        yield ToolUseBlock(ids[call["id"]], function["name"], json.loads(function["arguments"]))
+        yield ToolUseBlock(call["id"], function["name"], json.loads(function["arguments"]))
 
 
 def _tau_bench(path: Path, name: str) -> Iterator[RealSession]:
-    for number, entry in json_lines(path):
+    for number, entry in json_lines(path)[0]:
         actions = entry["info"]["task"]["actions"]
         facts = (text for action in actions for text in _literals(action["kwargs"]))
         yield _chat(f"{name}:{number}", enumerate(entry["traj"], 1), facts)
@@ -305,8 +143,8 @@ def _crosswoz(path: Path, name: str) -> Iterator[RealSession]:
 
 
 _FORMATS = {
-    "claude_code": ("*/*.jsonl", _claude_code),
-    "pi_sessions": ("*.jsonl", _pi),
+    "claude_code": ("*/*.jsonl", _imported),
+    "pi_sessions": ("*.jsonl", _imported),
     "swe_agent": ("*.traj*", _swe_agent),
     "tau_bench_airline": ("*.jsonl", _tau_bench),
     "crosswoz_zh": ("*.json", _crosswoz),

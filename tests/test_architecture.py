@@ -21,10 +21,10 @@ LAYERS = (
     {"agent.cli", "agent.__main__"},
     {"agent.ui"},
     {"agent.session"},
-    {"agent.loop", "agent.calls", "agent.recovery", "agent.retry", "agent.models", "agent.reports"},
+    {"agent.loop", "agent.calls", "agent.recovery", "agent.models", "agent.reports"},
     {"agent.context", "agent.tools", "agent.providers", "agent.config"},
     {"agent.transcript"},
-    {"agent.events", "agent.wire"},
+    {"agent.events", "agent.wire", "agent.retry"},
     {"agent.messages", "agent.errors"},
     {"agent"},
 )

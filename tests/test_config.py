@@ -50,7 +50,7 @@ OTHER_VALUES: dict[str, tuple[str, str, object]] = {
     "retry_limit_seconds": ("10", "10", 10.0),
     "show_thinking": ("yes", "true", True),
     "summary_model": ("small-model", '"small-model"', "small-model"),
-    "background_summary": ("no", "false", False),
+    "background_summary": ("yes", "true", True),
 }
 
 # Values that are refused wherever they stand, as TOML writes them.

@@ -25,7 +25,7 @@ from agent.messages import TextBlock, ThinkingBlock, ToolUseBlock, Usage
 from agent.providers.scripted import Answer, Failure, call, say
 from agent.retry import Retries
 from agent.transcript.store import Transcript
-from agent.transcript.view import NO_ANSWER, OUTCOME_UNKNOWN
+from agent.transcript.turns import NO_ANSWER, OUTCOME_UNKNOWN
 from tests.harness import finished, make_harness, size_of
 
 

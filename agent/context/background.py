@@ -1,7 +1,7 @@
 """A summary prepared while the user reads and types.
 
-It is swapped in at the threshold, without a wait, if what it covers is still there; else
-it is dropped. Until then nothing of the conversation has changed.
+It is swapped in at the threshold if what it covers is still there and enough; else it is
+dropped. Until then nothing of the conversation has changed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from agent.context.plan import FoldPlan
 from agent.context.summary import Summary
 from agent.messages import Usage
-from agent.transcript.view import Turn
+from agent.transcript.turns import Turn
 
 logger = logging.getLogger(__name__)
 
@@ -52,8 +52,14 @@ class Background:
         """Remember a preparation that has been started."""
         self._task = task
 
-    def take(self, folding: FoldPlan) -> tuple[FoldPlan, Summary] | None:
-        """The prepared summary and the fold it serves; in any case, nothing is left."""
+    async def take(self, folding: FoldPlan) -> tuple[FoldPlan, Summary] | None:
+        """The prepared summary and the fold it serves; in any case, nothing is left.
+
+        One that is still being written is waited for: asking anew would take longer.
+        Cancelling the wait cancels it.
+        """
+        if self._task is not None:
+            await asyncio.wait([self._task])
         prepared = self._finished()
         if prepared is None:
             return None

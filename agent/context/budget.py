@@ -46,10 +46,10 @@ class Budget:
         """How long an answer to an input of ``size`` tokens may be.
 
         ``uncertain`` is the part of the size that was only estimated; it is given a
-        margin of 30%, which is how far estimates may be off. What a server reported
+        margin of 40%, which is how far a first estimate may be off. What a server reported
         may be off by a little, too.
         """
-        room = self.window - size - size // 50 - uncertain * 3 // 10 - 16
+        room = self.window - size - size // 50 - uncertain * 2 // 5 - 16
         return max(min(self.most_output, room), min(self.reserve, self.most_output))
 
 
@@ -84,7 +84,7 @@ def make_budget(limits: Limits, max_input_tokens: int | None, max_output_tokens:
 def lower_window(budget: Budget, window: int) -> Budget:
     """The budget after a server has shown that the window is smaller than believed.
 
-    The input keeps its share of the window where it had less than all of it.
+    The input may then have 70% of it, and never more than before.
     """
     if window >= budget.window:
         return budget

@@ -12,11 +12,16 @@ from agent.context.engine import ContextEngine
 from agent.context.plan import FoldPlan
 from agent.context.summary import summary_tokens
 from agent.events import Trigger
-from agent.transcript.facts import facts_of
 from agent.transcript.records import CompactionRecord
 from agent.transcript.view import apply
 
 _CHARS_PER_TOKEN = 3
+
+KEPT_SHARE = 0.6
+"""The part of the budget, beside system prompt and tools, that kept turns may take."""
+
+LEAST_SUMMARY = 300
+"""Room in tokens for a summary and a ledger beside the kept turns; both adapt to it."""
 
 TARGET = 0.5
 """The part of the budget that a view may fill after a compaction, where kept turns allow it."""
@@ -40,12 +45,43 @@ class Descent:
     window: int = 0
 
 
+def affordable_keep(engine: ContextEngine, descent: Descent) -> int:
+    """How many finished turns stay word for word beside a summary.
+
+    As many as leave room for the conversation to go on, so that the next fold is far
+    away: each one writes the prompt cache anew.
+    """
+    view = replace(engine.view, factor=descent.factor)
+    meter = engine.meter
+    free = engine.budget.tokens - meter.system(view) - meter.tools(view)
+    room = round(KEPT_SHARE * free) - LEAST_SUMMARY
+    if view.running:
+        room -= meter.messages(view, view.turns[-1].messages)
+    return plan.fitting_keep(
+        view,
+        max(descent.keep, 0),
+        max(room, 0),
+        lambda turn: meter.messages(view, turn.messages),
+    )
+
+
 def summary_draft(
     engine: ContextEngine, descent: Descent, folding: FoldPlan, body: str
 ) -> CompactionRecord:
     """A fold whose summary a model has written; a ledger is added to it."""
     room = ledger.ledger_tokens(engine.budget.tokens)
     return _folding_draft(engine, descent, folding, "summary", body, room)
+
+
+REACH = 0.75
+"""A prepared summary must bring the view to this part of the budget; else it came too early."""
+
+
+def reaches(engine: ContextEngine, descent: Descent, folding: FoldPlan, body: str) -> bool:
+    """Whether a fold leaves enough room for the conversation to go on."""
+    draft = summary_draft(engine, descent, folding, body)
+    after = engine.meter.whole(apply(engine.view, draft))
+    return after <= REACH * engine.budget.tokens
 
 
 def digest_draft(engine: ContextEngine, descent: Descent, folding: FoldPlan) -> CompactionRecord:
@@ -70,7 +106,7 @@ def _folding_draft(
     allow it, and never takes more than a third of what is folded.
     """
     view, meter, address = engine.view, engine.meter, engine.transcript.address
-    past = view.past + tuple(facts_of(turn.number, turn.messages) for turn in folding.fold)
+    past = view.past + tuple(turn.all_facts for turn in folding.fold)
     draft = CompactionRecord(
         trigger=descent.trigger,
         method=method,
@@ -88,7 +124,10 @@ def _folding_draft(
     taken = meter.whole(bare)
     free = max(round(TARGET * engine.budget.tokens) - taken, ledger.LEAST_TOKENS)
     room = max(min(ledger_room, third, free, engine.budget.tokens - taken), 0)
-    kept = ledger.render_ledger(past, address, round(room / descent.factor))
+    known = "\n".join((body, *(message.text for turn in bare.turns for message in turn.messages)))
+    kept = ledger.render_ledger(
+        past, address, round(room / descent.factor), known, summarised=method == "summary"
+    )
     return replace(draft, summary="\n\n".join(part for part in (body, kept) if part))
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from agent.context.background import Background
 from agent.context.breaker import Breaker
-from agent.context.budget import Budget
+from agent.context.budget import Budget, lower_window
 from agent.context.summary import Summariser
 from agent.context.tokens import Meter
 from agent.context.validity import history_fault
@@ -18,6 +18,8 @@ from agent.providers.base import Provider, Request
 from agent.transcript.records import CompactionRecord
 from agent.transcript.store import Transcript
 from agent.transcript.view import View, apply
+
+MOST_FAILED_COUNTS = 2
 
 COUNT_BAND = 0.15
 """The server is asked for a size when the estimate is within this part of the budget."""
@@ -29,7 +31,8 @@ class ContextEngine:
 
     ``summary_model`` writes the summaries, within ``summary_budget``; by default the
     conversation's own model does. ``counts`` turns false when the server turns out to
-    have no token counting;
+    have no token counting, or fails to count; ``output_cap`` bounds the answer of the
+    present request; ``shown_window`` is a window that a refusal has told, or 0;
     ``rescued_at`` and ``rescues`` bound the rescues after a refusal;
     ``unfoldable_told`` is true once it was said that the budget cannot be kept.
     """
@@ -47,6 +50,9 @@ class ContextEngine:
     breaker: Breaker = field(default_factory=Breaker)
     background: Background = field(default_factory=Background)
     counts: bool = True
+    failed_counts: int = 0
+    output_cap: int | None = None
+    shown_window: int = 0
     rescues: int = 0
     rescued_at: float | None = None
     unfoldable_told: bool = False
@@ -86,7 +92,10 @@ class ContextEngine:
             counted = await self.provider.count(self.request(1))
         except ProviderError:
             # The estimate serves; if the server is down, the request itself will show it.
+            self.failed_counts += 1
+            self.counts = self.failed_counts < MOST_FAILED_COUNTS
             return
+        self.failed_counts = 0
         if counted is None:
             self.counts = False
         else:
@@ -100,7 +109,13 @@ class ContextEngine:
         """How long the answer to the present view may be, in tokens."""
         size, anchor = self.size(), self.view.anchor
         certain = size.tokens if size.exact else anchor.tokens + anchor.output if anchor else 0
-        return self.budget.max_tokens(size.tokens, max(size.tokens - certain, 0))
+        room = self.budget.max_tokens(size.tokens, max(size.tokens - certain, 0))
+        return room if self.output_cap is None else max(min(room, self.output_cap), 1)
+
+    def learn_window(self, window: int) -> None:
+        """A refusal has told how large the window is."""
+        self.shown_window = window
+        self.budget = lower_window(self.budget, window)
 
     def request(self, max_tokens: int) -> Request:
         """The view as a request."""

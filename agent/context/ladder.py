@@ -6,6 +6,7 @@ makes the view smaller and is recorded, or nothing has changed.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from contextlib import aclosing
 from dataclasses import replace
@@ -18,6 +19,7 @@ from agent.context.overflow import Overflow, classify
 from agent.context.plan import FoldPlan
 from agent.context.summariser import write_summary
 from agent.context.summary import Summary, SummaryError, summary_tokens
+from agent.context.validity import history_fault
 from agent.errors import ContextTooLargeError, ProviderError
 from agent.events import (
     CompactionFailed,
@@ -27,16 +29,18 @@ from agent.events import (
     Event,
     EventStream,
     Notice,
+    RetryScheduled,
 )
 from agent.messages import Usage
+from agent.retry import Retries
 from agent.transcript.records import CompactionRecord, UncompactRecord
 from agent.transcript.view import apply
 
-KEPT_SHARE = 0.6
-"""The part of the budget, beside system prompt and tools, that kept turns may take."""
+LEAST_ANSWER = 256
+"""An answer of fewer tokens is of no use."""
 
-LEAST_SUMMARY = 300
-"""Room in tokens for a summary and a ledger beside the kept turns; both adapt to it."""
+SUMMARY_PATIENCE_SECONDS = 30.0
+"""How long a busy server is waited for when a summary is due; then code folds."""
 
 
 async def fit(engine: ContextEngine) -> EventStream:
@@ -48,7 +52,8 @@ async def fit(engine: ContextEngine) -> EventStream:
     size = await engine.measure()
     if size.tokens <= size.budget:
         return
-    worthwhile = unfoldable(engine) + LEAST_SUMMARY <= size.budget
+    await _require_room(engine, unfoldable(engine))
+    worthwhile = unfoldable(engine) + drafts.LEAST_SUMMARY <= size.budget
     if not worthwhile:
         # Folding cannot reach the budget, so it is left alone while there is room.
         for notice in _tell_unfoldable(engine):
@@ -106,6 +111,8 @@ def uncompact(engine: ContextEngine) -> str:
         return "a turn is running; take the compaction back when it has ended"
     before = engine.size().tokens
     candidate = apply(view, UncompactRecord())
+    if fault := history_fault(candidate.messages):
+        return f"the last compaction cannot be taken back: {fault}"
     after = engine.meter.whole(candidate)
     if after > engine.budget.tokens:
         return (
@@ -118,13 +125,20 @@ def uncompact(engine: ContextEngine) -> str:
     return f"the last compaction was taken back: {before} -> about {after} tokens"
 
 
-def lower_output(engine: ContextEngine, overflow: Overflow) -> bool:
-    """Learn from a refusal; true when a shorter answer alone makes the request fit."""
-    if overflow.kind != "input_plus_output" or not (overflow.size and overflow.limit):
+def lower_output(engine: ContextEngine, overflow: Overflow, max_tokens: int) -> bool:
+    """Whether a shorter answer alone may make a refused request fit; then it is shortened.
+
+    ``max_tokens`` is what the request asked for. Without figures the answer is cut to
+    a quarter, as long as that leaves one.
+    """
+    if overflow.kind != "input_plus_output":
         return False
-    engine.know_size(overflow.size)
-    engine.budget = lower_window(engine.budget, overflow.limit)
-    return overflow.size <= engine.budget.most_input
+    if overflow.size:
+        engine.know_size(overflow.size)
+    if overflow.limit:
+        return engine.size().tokens <= engine.budget.most_input
+    engine.output_cap = max_tokens // 4
+    return engine.output_cap >= LEAST_ANSWER
 
 
 async def rescue(engine: ContextEngine, overflow: Overflow, max_tokens: int) -> EventStream:
@@ -141,8 +155,9 @@ async def rescue(engine: ContextEngine, overflow: Overflow, max_tokens: int) -> 
         tokens = max(min(engine.budget.tokens, real // 2), 1)
         engine.budget = replace(engine.budget, tokens=tokens)
     else:
-        limit = overflow.limit or _guessed_window(engine, overflow, real, max_tokens)
-        engine.budget = lower_window(engine.budget, limit)
+        guess = _guessed_window(engine, overflow, real, max_tokens)
+        engine.budget = lower_window(engine.budget, overflow.limit or guess)
+    await _require_room(engine, unfoldable(engine))
     descent = Descent(
         trigger="overflow",
         keep=engine.keep_recent_turns,
@@ -169,11 +184,12 @@ def _calibrated(engine: ContextEngine, real: int) -> float:
 async def _descend(engine: ContextEngine, descent: Descent, size: int) -> EventStream:
     yield CompactionStarted(descent.trigger, size)
     budget = engine.budget.tokens
-    for event in _stub(engine, descent, size):
-        yield event
+    if size > budget:
+        for event in _stub(engine, descent, size):
+            yield event
     size = engine.size().tokens
     while size > budget:
-        keep = _affordable_keep(engine, descent)
+        keep = drafts.affordable_keep(engine, descent)
         folding = plan.plan_fold(engine.view, keep)
         if folding is None:
             break
@@ -190,7 +206,7 @@ async def _descend(engine: ContextEngine, descent: Descent, size: int) -> EventS
     if size > budget:
         for event in _clip(engine, descent, size):
             yield event
-    await _require_room(engine)
+    await _require_room(engine, engine.size().tokens)
 
 
 def _stub(engine: ContextEngine, descent: Descent, size: int) -> Iterator[Event]:
@@ -206,26 +222,6 @@ def _stub(engine: ContextEngine, descent: Descent, size: int) -> Iterator[Event]
         yield _adopt(engine, descent, draft, size, started)
 
 
-def _affordable_keep(engine: ContextEngine, descent: Descent) -> int:
-    """How many finished turns stay word for word beside a summary.
-
-    As many as leave room for the conversation to go on, so that the next fold is far
-    away: each one writes the prompt cache anew.
-    """
-    view = replace(engine.view, factor=descent.factor)
-    meter = engine.meter
-    free = engine.budget.tokens - meter.system(view) - meter.tools(view)
-    room = round(KEPT_SHARE * free) - LEAST_SUMMARY
-    if view.running:
-        room -= meter.messages(view, view.turns[-1].messages)
-    return plan.fitting_keep(
-        view,
-        max(descent.keep, 0),
-        max(room, 0),
-        lambda turn: meter.messages(view, turn.messages),
-    )
-
-
 async def _fold(
     engine: ContextEngine, descent: Descent, folding: FoldPlan, size: int
 ) -> EventStream:
@@ -236,22 +232,27 @@ async def _fold(
     """
     started = engine.clock()
     automatic, turn = descent.trigger == "auto", engine.view.last_turn
-    if automatic and (ready := engine.background.take(folding)) is not None:
+    if automatic and (ready := await engine.background.take(folding)) is not None:
         served, summary = ready
-        event = _adopt_summary(engine, descent, served, summary, size, started)
-        if isinstance(event, CompactionFinished):
-            yield event
-            return
+        if drafts.reaches(engine, descent, served, summary.text):
+            event = _adopt_summary(engine, descent, served, summary, size, started)
+            if isinstance(event, CompactionFinished):
+                yield event
+                return
+        engine.background.wasted += summary.usage
     engine.background.drop()
     if descent.use_model and (engine.breaker.allows(turn) or not automatic):
+        retries = Retries(SUMMARY_PATIENCE_SECONDS)
         try:
-            summary = await write_summary(engine, descent, folding)
+            while (written := await _written(engine, descent, folding, retries)) is None:
+                yield RetryScheduled(retries.reason, retries.pause, retries.attempt)
+                await asyncio.sleep(retries.pause)
         except (SummaryError, ProviderError) as error:
             usage = error.usage if isinstance(error, SummaryError) else Usage()
             event = CompactionFailed(descent.trigger, " ".join(str(error).split()), usage)
             too_large = isinstance(error, ProviderError) and classify(error) is not None
         else:
-            event = _adopt_summary(engine, descent, folding, summary, size, started)
+            event = _adopt_summary(engine, descent, folding, written, size, started)
             too_large = False
         yield event
         if isinstance(event, CompactionFinished):
@@ -264,6 +265,18 @@ async def _fold(
             return
     draft = drafts.digest_draft(engine, descent, folding)
     yield _adopt(engine, descent, draft, size, started)
+
+
+async def _written(
+    engine: ContextEngine, descent: Descent, folding: FoldPlan, retries: Retries
+) -> Summary | None:
+    """The summary, or ``None`` when the server is busy and shall be asked again."""
+    try:
+        return await write_summary(engine, descent, folding)
+    except ProviderError as error:
+        if retries.wait(error) is None:
+            raise
+        return None
 
 
 def _adopt_summary(
@@ -316,22 +329,24 @@ def _tell_unfoldable(engine: ContextEngine) -> Iterator[Notice]:
     )
 
 
-async def _require_room(engine: ContextEngine) -> None:
-    """See that what is left fits the window; an estimate is checked with the server.
+async def _require_room(engine: ContextEngine, tokens: int) -> None:
+    """See that ``tokens``, which nothing can shorten further, fit the window.
 
-    :raises ContextTooLargeError: it does not; the message says which part is how large.
+    An estimate is checked with the server, if all of the view is meant.
+
+    :raises ContextTooLargeError: they do not; the message says which part is how large.
     """
-    if engine.size().tokens > engine.budget.window:
+    if tokens > engine.budget.window and tokens == engine.size().tokens:
         await engine.ask_size()
-    size, view, meter = engine.size(), engine.view, engine.meter
-    if size.tokens <= size.window:
+        tokens = engine.size().tokens
+    view, meter, window = engine.view, engine.meter, engine.budget.window
+    if tokens <= window:
         return
     request = meter.messages(view, view.turns[-1].messages) if view.turns else 0
     raise ContextTooLargeError(
-        f"this request does not fit the model's window of {size.window} tokens: about "
-        f"{size.tokens} are needed (system prompt {meter.system(view)}, tools "
-        f"{meter.tools(view)}, this turn {request}); shorten the message, or choose a model "
-        "with a larger window"
+        f"this request does not fit the model's window of {window} tokens: about {tokens} are "
+        f"needed (system prompt {meter.system(view)}, tools {meter.tools(view)}, this turn "
+        f"{request}); shorten the message, or choose a model with a larger window"
     )
 
 

@@ -23,10 +23,10 @@ LEAST_TOKENS = 400
 Address: TypeAlias = Callable[[int, int], str]
 
 _WORDS_CHARS = 600
-_ANSWER_CHARS = 200
 _INDEX_CHARS = 110
 _COMMAND_CHARS = 160
 _MOST_RANGES = 5
+_RANGE_TOKENS = 40
 _MOST_IDENTIFIER_TOKENS = 3_000
 """More identifiers than this have hardly ever been needed."""
 
@@ -35,7 +35,7 @@ _LEAST_WEIGHT = 0.002
 
 # How much of the room is taken when a part is full, in the order of writing. What a
 # part leaves goes to the next ones.
-_REMEMBER, _TURNS, _FILES, _COMMANDS, _ERRORS = 0.15, 0.33, 0.55, 0.62, 0.66
+_REMEMBER, _TURNS, _FILES, _COMMANDS, _ERRORS = 0.25, 0.36, 0.56, 0.63, 0.67
 
 
 def ledger_tokens(budget: int) -> int:
@@ -43,27 +43,48 @@ def ledger_tokens(budget: int) -> int:
     return max(round(budget * SHARE), LEAST_TOKENS)
 
 
-def render_ledger(past: Sequence[TurnFacts], address: Address, tokens: int, known: str = "") -> str:
+def render_ledger(
+    past: Sequence[TurnFacts],
+    address: Address,
+    tokens: int,
+    known: str = "",
+    *,
+    summarised: bool = False,
+) -> str:
     """The ledger as text, within about ``tokens`` tokens of the installed vocabulary.
 
-    ``address`` names where turns stand, first and last included. ``known`` is text
-    that will stand beside the ledger, as the summary does: identifiers in it are not
-    repeated.
+    ``address`` names where turns stand, first and last included. ``known`` is text that
+    will stand beside the ledger (the summary, the kept turns): what it has is told last
+    or not at all. With ``summarised`` a model has told how the turns ended.
     """
     if not past:
         return ""
-    page = _Page(tokens, _where(past, address))
-    page.write("To be remembered, in the user's words:", _instructions(past), _REMEMBER)
-    page.write(
-        "Turns, newest first (lines of that file: the user's words -> the end of the answer):",
-        _turns(past, address, page.room(_TURNS)),
-        _TURNS,
-    )
-    page.write("Files, newest first:", _files(past), _FILES)
-    page.write("Commands, newest first:", _commands(past), _COMMANDS)
-    page.write("Errors met, newest first:", _errors(past), _ERRORS)
-    page.list("Also mentioned:", _identifiers(past), known)
+    page = _written(past, address, tokens, known, summarised, 0)
+    if (spare := page.room(1)) > tokens // 20:
+        page = _written(past, address, tokens, known, summarised, spare)
     return page.text
+
+
+def _written(
+    past: Sequence[TurnFacts],
+    address: Address,
+    tokens: int,
+    known: str,
+    summarised: bool,
+    spare: int,
+) -> _Page:
+    """The ledger's page. ``spare`` tokens, which no other part can use, go to the turns."""
+    page = _Page(tokens, _where(past, address))
+    page.write("To be remembered, in the user's words:", _instructions(past), page.room(_REMEMBER))
+    room = page.room(_TURNS) + spare
+    heading = "Turns, newest first (lines of that file: the user's words"
+    heading += "):" if summarised else " -> the end of the answer):"
+    page.write(heading, _turns(past, address, room, answers=not summarised), room)
+    page.write("Files, newest first:", _files(past, known), page.room(_FILES, spare))
+    page.write("Commands, newest first:", _commands(past), page.room(_COMMANDS, spare))
+    page.write("Errors met, newest first:", _errors(past), page.room(_ERRORS, spare))
+    page.list("Also mentioned:", _identifiers(past), known)
+    return page
 
 
 class _Page:
@@ -74,13 +95,14 @@ class _Page:
         self._room = max(tokens - count_text(text), 0)
         self._used = 0
 
-    def room(self, share: float) -> int:
-        """What is left, in tokens, until ``share`` of the room is full."""
-        return max(round(self._room * share) - self._used, 0)
+    def room(self, share: float, spent: int = 0) -> int:
+        """What is left, in tokens, until ``share`` of the page is full, but for ``spent``."""
+        left = self._room - self._used
+        return max(min(round(self._room * share) - self._used + spent, left), 0)
 
-    def write(self, heading: str, lines: Iterable[str], share: float) -> None:
-        """A part of as many lines as fit until ``share`` of the page is full."""
-        room = self.room(share) - count_text(heading) - 1
+    def write(self, heading: str, lines: Iterable[str], tokens: int) -> None:
+        """A part of as many lines as fit into so many tokens."""
+        room = tokens - count_text(heading) - 1
         kept: list[str] = []
         for line in lines:
             fitted = line if kept else _fitted(line, room)
@@ -135,7 +157,9 @@ def _instructions(past: Sequence[TurnFacts]) -> Iterator[str]:
                     yield f"- {instruction.text} (turn {facts.number})"
 
 
-def _turns(past: Sequence[TurnFacts], address: Address, room: int) -> Iterator[str]:
+def _turns(
+    past: Sequence[TurnFacts], address: Address, room: int, *, answers: bool
+) -> Iterator[str]:
     """A line for each turn, newest first: long, then short; the oldest are joined."""
     whole = address(past[0].number, past[-1].number)
     used = 0
@@ -147,61 +171,70 @@ def _turns(past: Sequence[TurnFacts], address: Address, room: int) -> Iterator[s
 
     for position in range(len(past) - 1, -1, -1):
         facts = past[position]
-        brief = used > room // 2
-        line = f"- {place(facts.number, facts.number)}: {_told(facts, brief=brief)}"
+        words = min(_INDEX_CHARS if used > room // 2 else _WORDS_CHARS, room)
+        told = _told(facts, words, words // 3 if answers else 0)
+        line = f"- {place(facts.number, facts.number)}: {told}"
         used += count_text(line) + 1
         if used > room * 3 // 4 and 0 < position < len(past) - 1:
-            yield from _joined(past[: position + 1], place)
+            ranges = min(max((room - used) // _RANGE_TOKENS, 1), _MOST_RANGES)
+            yield from _joined(past[: position + 1], ranges, place)
             return
         yield line
 
 
-def _told(facts: TurnFacts, *, brief: bool) -> str:
-    asked = _clip(facts.asked, _INDEX_CHARS if brief else _WORDS_CHARS)
-    answer = _clip(facts.answer, _INDEX_CHARS // 2 if brief else _ANSWER_CHARS)
-    return f"{asked} -> {answer}" if answer else asked
+def _told(facts: TurnFacts, words: int, answer: int) -> str:
+    asked, answered = _clip(facts.asked, words), _clip(facts.answer, answer)
+    return f"{asked} -> {answered}" if answered else asked
 
 
-def _joined(past: Sequence[TurnFacts], place: Address) -> Iterator[str]:
+def _joined(past: Sequence[TurnFacts], ranges: int, place: Address) -> Iterator[str]:
     """The oldest turns in a few lines, the newest of them first."""
-    size = -(-len(past) // _MOST_RANGES)
-    for start in range(len(past) - len(past) % size, -1, -size):
-        turns = past[start : start + size]
-        if turns:
-            asked = _clip(turns[0].asked, _INDEX_CHARS // 2)
-            yield f"- {place(turns[0].number, turns[-1].number)}: {asked} ..."
+    size = -(-len(past) // ranges)
+    for end in range(len(past), 0, -size):
+        turns = past[max(end - size, 0) : end]
+        asked = _clip(turns[0].asked, _INDEX_CHARS // 2)
+        yield f"- {place(turns[0].number, turns[-1].number)}: {asked} ..."
 
 
-def _files(past: Sequence[TurnFacts]) -> Iterator[str]:
-    """Each file once, with the most that was done to it and when it was last touched."""
+def _files(past: Sequence[TurnFacts], known: str) -> Iterator[str]:
+    """Each file once, with the most that was done to it and when it was last touched.
+
+    Files whose names ``known`` does not have come first.
+    """
     actions: dict[str, str] = {}
     turns: dict[str, int] = {}
     for facts in reversed(past):
         for file in reversed(facts.files):
             turns.setdefault(file.path, facts.number)
-            known = actions.get(file.path, file.action)
-            actions[file.path] = max(known, file.action, key=_ACTIONS.index)
-    for path, turn in turns.items():
+            most = actions.get(file.path, file.action)
+            actions[file.path] = max(most, file.action, key=_ACTIONS.index)
+    for path, turn in sorted(turns.items(), key=lambda item: _name(item[0]) in known):
         yield f"- {path} ({actions[path]}; turn {turn})"
+
+
+def _name(path: str) -> str:
+    return path.rsplit("/", 1)[-1]
 
 
 _ACTIONS = ("searched", "read", "edited", "written")
 
 
 def _commands(past: Sequence[TurnFacts]) -> Iterator[str]:
-    """Each command once; a folder that was changed to is named the first time only."""
+    """Each command once; a change to the folder of the line above is left out."""
     seen: set[str] = set()
-    folders: set[str] = set()
+    folder = ""
     for facts in reversed(past):
         for command in reversed(facts.commands):
             text = _FILTER.sub("", command.command)
-            if moved := _MOVED.match(text):
-                text = text if moved.group(1) not in folders else text[moved.end() :]
-                folders.add(moved.group(1))
-            if text not in seen:
-                seen.add(text)
-                code = f"exit code {command.exit_code}; " if command.exit_code else ""
-                yield f"- {_clip(text, _COMMAND_CHARS)} ({code}turn {facts.number})"
+            if text in seen:
+                continue
+            seen.add(text)
+            moved = _MOVED.match(text)
+            if moved and moved.group(1) == folder:
+                text = text[moved.end() :]
+            folder = moved.group(1) if moved else ""
+            code = f"exit code {command.exit_code}; " if command.exit_code else ""
+            yield f"- {_clip(text, _COMMAND_CHARS)} ({code}turn {facts.number})"
 
 
 _FILTER = re.compile(r"(?:\s*2>&1|\s*2>/dev/null|\s*\|\s*(?:head|tail)(?:\s+-\S+)*)+\s*$")
@@ -241,4 +274,6 @@ def _fitted(line: str, tokens: int) -> str:
 
 def _clip(text: str, chars: int) -> str:
     line = " ".join(text.split())
-    return line if len(line) <= chars else f"{line[: max(chars - 1, 0)]}…"
+    if len(line) <= chars:
+        return line
+    return f"{line[: chars - 1]}…" if chars > 0 else ""

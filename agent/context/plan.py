@@ -9,7 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from agent.messages import Message, ToolResultBlock
-from agent.transcript.view import Turn, View
+from agent.transcript.turns import Turn
+from agent.transcript.view import View
 
 STUB_CHARS = 400
 """Tool results up to this many characters are not worth a stub."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from agent.context.background import Prepared
 from agent.context.budget import lower_window
-from agent.context.drafts import Descent
+from agent.context.drafts import Descent, affordable_keep
 from agent.context.engine import ContextEngine
 from agent.context.overflow import classify
 from agent.context.plan import FoldPlan, plan_fold
@@ -23,8 +23,10 @@ from agent.context.summary import (
 from agent.errors import ProviderError
 from agent.messages import Usage
 
-PREPARE_FROM = 0.7
-"""The part of the budget from which on the next summary is prepared."""
+PREPARE_FROM = 0.85
+"""The part of the budget from which on the next summary is prepared.
+
+Earlier, what is prepared covers too little of what is due when the budget is full."""
 
 
 async def write_summary(engine: ContextEngine, descent: Descent, folding: FoldPlan) -> Summary:
@@ -48,7 +50,14 @@ async def write_summary(engine: ContextEngine, descent: Descent, folding: FoldPl
             if classify(error) is None:
                 raise
     tokens = summary_tokens(engine.budget.tokens)
-    told = await summarise_told(engine.summariser, view, folding, tokens, descent.focus)
+    try:
+        told = await summarise_told(engine.summariser, view, folding, tokens, descent.focus)
+    except ProviderError as error:
+        overflow = classify(error)
+        if overflow is None or overflow.limit is None or engine.summary_budget is None:
+            raise
+        engine.summary_budget = lower_window(engine.summary_budget, overflow.limit)
+        told = await summarise_told(engine.summariser, view, folding, tokens, descent.focus)
     return Summary(told.text, spent + told.usage)
 
 
@@ -80,16 +89,16 @@ def prepare_ahead(engine: ContextEngine) -> None:
     """Start the next summary in the background, if the budget is getting full.
 
     Nothing happens while one is in preparation or ready, while a turn is running, or
-    while the breaker is open.
+    while the breaker is open. What is prepared is the fold that would be due now.
     """
     size, view = engine.size(), engine.view
-    filling = PREPARE_FROM * size.budget <= size.tokens <= size.budget
+    filling = size.tokens >= PREPARE_FROM * size.budget
     if not (filling and engine.background.idle and engine.breaker.allows(view.last_turn + 1)):
         return
-    folding = plan_fold(view, engine.keep_recent_turns)
+    descent = Descent("auto", engine.keep_recent_turns, use_model=True, factor=view.factor)
+    folding = plan_fold(view, affordable_keep(engine, descent))
     if folding is None or view.running:
         return
-    descent = Descent("auto", engine.keep_recent_turns, use_model=True, factor=view.factor)
 
     async def prepare() -> Prepared:
         return Prepared(folding.fold, await write_summary(engine, descent, folding))

@@ -17,7 +17,7 @@ from agent.context.plan import FoldPlan
 from agent.context.prompts import load_prompt
 from agent.context.telling import quoted, told_parts
 from agent.context.tokens import count_text
-from agent.errors import AgentError
+from agent.errors import AgentError, ProviderError
 from agent.messages import TextBlock, ToolUseBlock, Usage, user_text
 from agent.providers.base import BlockPart, EndPart, Provider, Request
 from agent.transcript.view import View
@@ -28,6 +28,9 @@ _THINKING_TOKENS = 4_000
 _WORDS_PER_TOKEN = 0.6
 _PART_SHARE = 0.6
 """The part of a window that a told part may fill, beside prompt, summary and answer."""
+
+_LEAST_PART = 200
+_CHARS_PER_TOKEN = 4
 
 _WHOLE = frozenset({"end_turn", "stop_sequence"})
 
@@ -72,7 +75,7 @@ def summary_tokens(budget: int) -> int:
 
 def inline_request(view: View, plan: FoldPlan, budget: Budget, focus: str) -> Request:
     """The request that asks within the live conversation."""
-    tokens = summary_tokens(budget.tokens)
+    tokens = min(summary_tokens(budget.tokens), budget.most_output // 2)
     instruction = load_prompt("summary", words=_words(tokens), focus=_wish(focus))
     folded = tuple(message for turn in plan.fold for message in turn.messages)
     return Request(
@@ -111,17 +114,23 @@ async def summarise_told(
 
     ``tokens`` is how long the summary may be.
 
-    :raises SummaryError: one of the answers is empty or cut off.
-    :raises ProviderError: the server refused or failed.
+    :raises SummaryError: an answer is empty or cut off, or the server failed after
+        some parts; ``usage`` is what they have cost.
+    :raises ProviderError: the server refused or failed at the first part.
     """
     budget = summariser.budget
-    tokens = min(tokens, budget.window // 6)
-    parts = told_parts(plan.fold, _part_chars(view, plan, budget, tokens))
+    tokens = min(tokens, budget.window // 8)
+    system = load_prompt("summary_told")
+    room = round(budget.window * _PART_SHARE) - tokens - count_text(system)
+    parts = told_parts(
+        plan.fold, max(room, _LEAST_PART), lambda text: round(count_text(text) * view.factor)
+    )
     text, usage = view.summary_body, Usage()
     for number, part in enumerate(parts, 1):
+        earlier = text[: tokens * _CHARS_PER_TOKEN]
         prompt = load_prompt(
             "summary_part",
-            earlier=f"[Summary so far]\n{quoted(text)}[End of the summary]\n\n" if text else "",
+            earlier=f"[Summary so far]\n{quoted(earlier)}[End of the summary]\n\n" if text else "",
             part=str(number),
             parts=str(len(parts)),
             transcript=part.rstrip("\n"),
@@ -129,36 +138,25 @@ async def summarise_told(
             words=_words(tokens),
             focus=_wish(focus),
         )
-        request = Request(
-            model=summariser.model,
-            system=load_prompt("summary_told"),
-            tools=(),
-            messages=(user_text(prompt),),
-            max_tokens=_answer_room(tokens, budget),
-        )
-        size = round(count_text(prompt) * view.factor)
-        request = replace(
-            request, max_tokens=min(request.max_tokens, budget.max_tokens(size, size // 2))
-        )
+        size = round((count_text(prompt) + count_text(system)) * view.factor)
+        most = min(_answer_room(tokens, budget), budget.max_tokens(size, size // 3))
+        request = Request(summariser.model, system, (), (user_text(prompt),), most)
         try:
             answer = await _asked(summariser.provider, request)
         except SummaryError as error:
             raise type(error)(str(error), usage + error.usage) from error
+        except ProviderError as error:
+            if number == 1:
+                raise
+            raise SummaryError(str(error), usage) from error
         text, usage = answer.text, usage + answer.usage
     if not parts:
         raise SummaryError("there is no text to summarise")
     return Summary(text, usage)
 
 
-def _part_chars(view: View, plan: FoldPlan, budget: Budget, tokens: int) -> int:
-    """How many characters of transcript fit into one request, beside the summary so far."""
-    sample = "".join(told_parts(plan.fold, 1 << 40))
-    estimate = max(round(count_text(sample) * view.factor), 1)
-    room = round(budget.window * _PART_SHARE) - tokens
-    return max(round(len(sample) / estimate * room), 400)
-
-
 def _answer_room(tokens: int, budget: Budget) -> int:
+    """The most tokens of an answer: the summary, twice over, and room for reasoning."""
     return min(tokens * 2 + _THINKING_TOKENS, budget.most_output)
 
 

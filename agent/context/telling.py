@@ -6,44 +6,57 @@ imitates a heading, a role or an instruction stays what it is.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from agent.messages import Block, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
-from agent.transcript.view import Turn
+from agent.transcript.turns import Turn
 from agent.wire import compact_json
 
 MOST_RESULT_CHARS = 4_000
 """Of a tool result, head and tail are told; the whole has its address in the ledger."""
 
 
-def told_parts(turns: Sequence[Turn], chars: int) -> list[str]:
-    """The turns as transcripts of at most ``chars`` characters each, in order.
+def told_parts(
+    turns: Sequence[Turn], tokens: int, measure: Callable[[str], int] = len
+) -> list[str]:
+    """The turns as transcripts of at most ``tokens`` each, as ``measure`` counts, in order.
 
-    Parts end between messages where they can; a longer message is continued in the
-    next part, under a heading that says so.
+    Parts end between blocks where they can; a longer block is continued in the next
+    part, under a heading that says so.
     """
     parts: list[str] = []
     current: list[str] = []
     used = 0
-    for piece in _pieces(turns, chars):
-        if current and used + len(piece) > chars:
+    for piece, size in _pieces(turns, tokens, measure):
+        if current and used + size > tokens:
             parts.append("".join(current))
             current, used = [], 0
         current.append(piece)
-        used += len(piece)
+        used += size
     if current:
         parts.append("".join(current))
     return parts
 
 
-def _pieces(turns: Sequence[Turn], chars: int) -> Iterator[str]:
-    """What was said, one block at a time, none longer than ``chars``."""
+def _pieces(
+    turns: Sequence[Turn], tokens: int, measure: Callable[[str], int]
+) -> Iterator[tuple[str, int]]:
+    """What was said, one block or part of one at a time, with its size."""
     for turn in turns:
         for message in turn.messages:
             for block in message.blocks:
                 heading, text = _told(block, message.role, turn.number)
-                if text.strip():
-                    yield from _split(heading, text, chars)
+                if not text.strip():
+                    continue
+                whole = "".join(_split(heading, text, len(heading) + 3 * len(text) + 100))
+                size = measure(whole)
+                if size <= tokens:
+                    yield whole, size
+                    continue
+                # So many characters that even the densest part of it fits.
+                chars = max(len(whole) * tokens // (2 * size), 100)
+                for piece in _split(heading, text, chars):
+                    yield piece, measure(piece)
 
 
 def _told(block: Block, role: str, turn: int) -> tuple[str, str]:

@@ -265,7 +265,8 @@ class Meter:
 
     def believable(self, view: View, real: int) -> bool:
         """Whether a reported prompt size can be the view's: some servers report nonsense."""
-        return real >= LEAST_BELIEVABLE * self.whole(view)
+        estimate = self.whole(view)
+        return LEAST_BELIEVABLE * estimate <= real <= MOST_BELIEVABLE * max(estimate, 500)
 
     def calibrated(self, view: View, real: int) -> float:
         """The factor that makes the estimate of a whole view its real size."""
@@ -287,8 +288,8 @@ def _after(view: View) -> tuple[Message, ...]:
     return view.messages[view.anchor.messages + view.anchor.answered :]
 
 
-LEAST_BELIEVABLE = 0.3
-"""The part of the estimate below which a reported size is not believed."""
+LEAST_BELIEVABLE, MOST_BELIEVABLE = 0.3, 2.5
+"""The parts of the estimate beyond which a reported size is not believed."""
 
 _LEAST_CONTENT = 100
 """Smaller sizes teach nothing: their fixed costs hide the rest."""

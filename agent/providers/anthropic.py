@@ -31,6 +31,9 @@ NO_CONTENT_SECONDS = 300.0
 
 CONNECT_SECONDS = 15.0
 
+COUNT_SECONDS = 4.0
+"""How long a count is waited for; without it there is an estimate."""
+
 LIMITS_SECONDS = 5.0
 """How long a model's limits are waited for; without them there is a table."""
 
@@ -87,7 +90,9 @@ class AnthropicProvider:
         """See :meth:`.base.Provider.count`."""
         client = await self._connected()
         try:
-            counted: object = await client.messages.count_tokens(**self._prompt(request))
+            counted: object = await client.messages.count_tokens(
+                **self._prompt(request), timeout=COUNT_SECONDS
+            )
         except Exception as error:
             # As in stream(): nothing but ProviderError leaves this module.
             translated = _translated(error)

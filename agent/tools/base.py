@@ -52,7 +52,8 @@ class ToolContext:
 
     ``max_chars`` bounds what the model is given of one result, in characters;
     ``emit`` sends output to the screen while the tool runs. ``approved`` is the
-    action that was allowed, set when the tool is run.
+    action that was allowed, set when the tool is run. ``session_id`` names the session
+    that the call belongs to; empty where there is none.
     """
 
     cwd: Path
@@ -61,6 +62,7 @@ class ToolContext:
     timeout_seconds: float
     emit: Callable[[str], None]
     approved: Action | None = None
+    session_id: str = ""
 
     def confirm(self, action: Action) -> None:
         """Check that what is about to be done is what was allowed.

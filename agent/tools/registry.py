@@ -23,6 +23,7 @@ from agent.tools.grep import Grep
 from agent.tools.limits import BoundedOutcome, bounded, cap
 from agent.tools.list_dir import ListDir
 from agent.tools.read_file import ReadFile
+from agent.tools.recall import Recall
 from agent.tools.shell import Shell
 from agent.tools.write_file import WriteFile
 
@@ -41,7 +42,7 @@ class Prepared:
 
 def default_tools() -> tuple[Tool, ...]:
     """The built-in tools, always in the same order: a model's cache depends on it."""
-    return (ReadFile(), ListDir(), Grep(), WriteFile(), EditFile(), Shell())
+    return (ReadFile(), ListDir(), Grep(), WriteFile(), EditFile(), Shell(), Recall())
 
 
 class ToolBox:

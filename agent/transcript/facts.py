@@ -90,23 +90,28 @@ def facts_of(
 
 def _joined(earlier: TurnFacts, later: TurnFacts) -> TurnFacts:
     """The facts of one turn found at two times; the later ones count where both speak."""
+    since = max(later.messages - earlier.messages, 0)
+    identifiers = {item.text: item.aged(since) for item in earlier.identifiers}
+    for item in later.identifiers:
+        known = identifiers.get(item.text, item)
+        identifiers[item.text] = replace(
+            item, used=max(item.used, known.used), by_user=item.by_user or known.by_user
+        )
+    most = _most_identifiers(max(earlier.messages, later.messages))
     return replace(
         later,
         answer=later.answer or earlier.answer,
         files=_latest(earlier.files + later.files),
         commands=_latest(earlier.commands + later.commands),
         errors=_latest(earlier.errors + later.errors)[-_MOST_ERRORS:],
-        identifiers=weightiest(
-            {item.text: item for item in earlier.identifiers + later.identifiers}.values(),
-            _most_identifiers(max(earlier.messages, later.messages)),
-        ),
+        identifiers=weightiest(identifiers.values(), most),
         messages=max(earlier.messages, later.messages),
     )
 
 
 def _most_identifiers(messages: int) -> int:
-    """More for a turn of many calls, which takes up far more room itself."""
-    return min(40 + 10 * messages, 600)
+    """Dozens; more for a turn of many calls, which itself took up far more room."""
+    return min(20 + 10 * messages, 600)
 
 
 def _latest(items: Iterable[_T]) -> tuple[_T, ...]:

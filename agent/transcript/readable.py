@@ -84,6 +84,11 @@ class Renderer:
             self._results[call] = Span(span.first + lines, span.last + lines)
 
     @property
+    def call_ids(self) -> frozenset[str]:
+        """The ids of all tool calls so far."""
+        return frozenset(self._tool_names)
+
+    @property
     def newest_turn(self) -> int:
         """The highest turn number that was ever given; 0 before the first."""
         return max(self._turn_starts, default=0)

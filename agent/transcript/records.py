@@ -84,7 +84,8 @@ class AssistantEndRecord:
 
     ``prompt_tokens`` is the size of the prompt it answers, as far as the server's
     report can be believed; 0 if it cannot. ``factor`` corrects estimates from here
-    on: real tokens per estimated token.
+    on: real tokens per estimated token. ``window`` is a window that a server's refusal
+    has told, 0 for none.
     """
 
     stop_reason: str
@@ -92,6 +93,7 @@ class AssistantEndRecord:
     usage: Usage
     factor: float = START_FACTOR
     prompt_tokens: int = 0
+    window: int = 0
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,12 @@ from __future__ import annotations
 import os
 import sqlite3
 import stat
-from collections.abc import Callable, Collection, Iterator
+import zlib
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import BinaryIO, Literal, TypeAlias
 
 from agent.messages import TextBlock, ToolUseBlock
 from agent.transcript.files import open_private
@@ -29,7 +30,7 @@ from agent.transcript.records import (
     UserRecord,
     decode,
 )
-from agent.transcript.search_words import TOKENIZER, indexed
+from agent.transcript.search_words import TOKENIZER, spaced
 from agent.wire import compact_json
 
 INDEX = "index.sqlite"
@@ -43,41 +44,95 @@ _VERSION = 1
 _BATCH_BYTES = 4_000_000
 """How much of a log is indexed in one transaction."""
 
-_LOCK_SECONDS = 3.0
-_MARK_BYTES = 64
+_LOCK_SECONDS = 2.0
+_CHUNK_BYTES = 1 << 20
 
 _SCHEMA = (
     """CREATE TABLE sessions (
-        id TEXT PRIMARY KEY, seen INTEGER, bytes INTEGER, seq INTEGER, mark BLOB, written INTEGER,
+        id TEXT PRIMARY KEY, size INTEGER, changed INTEGER, indexed INTEGER, crc INTEGER,
+        seq INTEGER, written INTEGER,
         turn_at INTEGER, turn_seq INTEGER, turn_lines INTEGER, turn_written INTEGER)""",
     """CREATE TABLE blocks (
         number INTEGER PRIMARY KEY AUTOINCREMENT, session TEXT, turn INTEGER, kind TEXT,
         first INTEGER, last INTEGER, body INTEGER, ts REAL, at INTEGER, size INTEGER)""",
     "CREATE INDEX blocks_of_a_session ON blocks (session)",
-    f'CREATE VIRTUAL TABLE words USING fts5(words, content=\'\', tokenize="{TOKENIZER}")',
+    f"CREATE VIRTUAL TABLE words USING fts5(text, content='', tokenize=\"{TOKENIZER}\")",
 )
 
+_MADE_BY_SQLITE = {
+    ("table", name)
+    for name in ("sqlite_sequence", "words_config", "words_data", "words_docsize", "words_idx")
+}
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(slots=True)
 class _State:
     """How far a session is indexed.
 
-    ``bytes`` of its log and all numbers up to ``seq`` are; the log had ``seen`` bytes
-    and ``mark`` stood before that place. ``written`` is the size of what was rendered.
-    The ``turn_...`` fields tell the same of the beginning of the newest turn, from where
-    rendering goes on.
+    The log had ``size`` bytes when it was last looked at and had ``changed`` then, in
+    nanoseconds since the epoch. Its first ``indexed`` bytes, whose CRC-32 is ``crc``, and
+    all numbers up to ``seq`` are in the index. ``written`` is the size of what was
+    rendered. The ``turn_...`` fields tell the same of the beginning of the newest turn,
+    from where rendering goes on.
     """
 
     id: str
-    seen: int = 0
-    bytes: int = 0
+    size: int = -1
+    changed: int = 0
+    indexed: int = 0
+    crc: int = 0
     seq: int = 0
-    mark: bytes = b""
     written: int = 0
     turn_at: int = 0
     turn_seq: int = 0
     turn_lines: int = 0
     turn_written: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a record says: its words, and how they stand in the readable file."""
+
+    kind: Kind
+    words: str
+    shown: str
+
+
+def said(record: Record) -> Said | None:
+    """What a record says that can be searched for, if anything."""
+    match record:
+        case UserRecord(text=text):
+            return Said("user", text, text)
+        case BlockRecord(TextBlock(text)):
+            return Said("assistant", text, text)
+        case BlockRecord(ToolUseBlock(name=name, input=arguments)):
+            words = "\n".join((name, *_values(arguments)))
+            return Said("call", words, compact_json(dict(arguments)))
+        case ToolResultRecord(content=content):
+            return Said("result", content, content)
+        case _:
+            return None
+
+
+def _values(value: object) -> Iterator[str]:
+    match value:
+        case Mapping():
+            for item in value.values():
+                yield from _values(item)
+        case list():
+            for item in value:
+                yield from _values(item)
+        case _:
+            yield str(value)
+
+
+def entry_of(line: bytes) -> Entry | None:
+    """The entry on a line of a log; ``None`` if it is damaged."""
+    try:
+        return decode(line.removesuffix(b"\n"))
+    except BadLineError:
+        # Damage is reported when the session is opened.
+        return None
 
 
 @contextmanager
@@ -128,15 +183,17 @@ def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        connection.execute("ROLLBACK")
+        # Some errors have ended it already.
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
         raise
     connection.execute("COMMIT")
 
 
 def _check_schema(connection: sqlite3.Connection) -> None:
     """Make the tables in an empty file; anything but these tables is not trusted."""
-    stored = "SELECT sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite%' AND name NOT LIKE 'words_%'"
-    found = {str(sql) for (sql,) in connection.execute(stored)}
+    stored = connection.execute("SELECT type, name, sql FROM sqlite_schema WHERE sql NOT NULL")
+    found = {str(sql) for kind, name, sql in stored if (kind, name) not in _MADE_BY_SQLITE}
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if not found and not version:
         for statement in _SCHEMA:
@@ -153,8 +210,12 @@ def update(
     check: Callable[[], None],
 ) -> None:
     """Index what the logs of some sessions have gained; ``check`` may raise to stop it."""
+    known = connection.execute("SELECT id, size, changed FROM sessions")
+    seen = {str(name): (size, changed) for name, size, changed in known}
     for session in sessions:
-        while _index_batch(connection, folder, session, check):
+        check()
+        indexing = _Indexing(connection, folder, session, check)
+        while indexing.look() != seen.get(session) and indexing.step():
             pass
 
 
@@ -173,28 +234,136 @@ def _forget(connection: sqlite3.Connection, session: str) -> None:
     connection.execute("DELETE FROM sessions WHERE id = ?", (session,))
 
 
-def _index_batch(
-    connection: sqlite3.Connection, folder: Path, session: str, check: Callable[[], None]
-) -> bool:
-    """Index the next part of a log; whether there is more."""
-    path = folder / f"{session}.jsonl"
-    try:
-        size = path.stat().st_size
-    except OSError:
-        # Removed in the meantime.
-        return False
-    if _state(connection, session).seen == size:
-        return False
-    with _transaction(connection), path.open("rb") as log:
-        # Another process may have gone on in between.
-        state = _state(connection, session)
-        if not _continues(log.read, log.seek, state, size):
-            _forget(connection, session)
-            state = _State(session)
-        after = _Indexer(connection, state).run(log, check)
-        done = after.bytes == state.bytes or after.bytes >= size
-        after = replace(after, seen=size if done else after.bytes)
-        marks = ", ".join("?" * 10)
-        values = tuple(getattr(after, name) for name in _State.__slots__)
-        connection.execute(f"INSERT OR REPLACE INTO sessions VALUES ({marks})", values)
-    return not done
+class _Indexing:
+    """Brings one session up to date, a step at a time."""
+
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        folder: Path,
+        session: str,
+        check: Callable[[], None],
+    ) -> None:
+        self._connection = connection
+        self._path = folder / f"{session}.jsonl"
+        self._check = check
+        self._state = _State(session)
+        self._renderer = Renderer()
+        self._begun = False
+        self._turn = 0
+        self._position = 0
+        self._own_calls: set[str] = set()
+
+    def look(self) -> tuple[int, int] | None:
+        """The log's size and when it was changed; ``None`` if it was removed."""
+        try:
+            status = self._path.stat()
+        except FileNotFoundError:
+            return None
+        return status.st_size, status.st_mtime_ns
+
+    def step(self) -> bool:
+        """Index the next part of the log; whether there is more."""
+        try:
+            log = self._path.open("rb")
+        except OSError:
+            # That a log is gone or cannot be read is told when it is opened.
+            return False
+        with log, _transaction(self._connection):
+            status = os.fstat(log.fileno())
+            stored = self._stored()
+            # Another process may have gone on in between.
+            if not self._begun or stored != self._state:
+                self._begin(log, stored)
+            start = self._state.indexed
+            self._read(log)
+            done = self._state.indexed in {start, status.st_size}
+            if done:
+                self._state.size, self._state.changed = status.st_size, status.st_mtime_ns
+            self._store()
+        return not done
+
+    def _stored(self) -> _State:
+        found = self._connection.execute(
+            "SELECT * FROM sessions WHERE id = ?", (self._state.id,)
+        ).fetchone()
+        return _State(*found) if found else _State(self._state.id)
+
+    def _store(self) -> None:
+        self._connection.execute(
+            "INSERT OR REPLACE INTO sessions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            astuple(self._state),
+        )
+
+    def _begin(self, log: BinaryIO, state: _State) -> None:
+        """Go on from the beginning of the newest turn; anew if it is another log."""
+        if self._checksum(log, state.indexed) != state.crc:
+            _forget(self._connection, state.id)
+            state = _State(state.id)
+        self._begun = True
+        self._state = state
+        self._renderer = Renderer()
+        self._renderer.lines = state.turn_lines
+        self._position = state.turn_at
+        state.seq, state.written = state.turn_seq, state.turn_written
+        self._own_calls = set()
+
+    def _checksum(self, log: BinaryIO, size: int) -> int:
+        """The checksum of the first bytes; another one where there are fewer."""
+        crc = 0
+        while size and (chunk := log.read(min(size, _CHUNK_BYTES))):
+            self._check()
+            crc = zlib.crc32(chunk, crc)
+            size -= len(chunk)
+        return crc if not size else -1
+
+    def _read(self, log: BinaryIO) -> None:
+        """Index a batch of lines. What was indexed before is only rendered."""
+        end = self._state.indexed + _BATCH_BYTES
+        log.seek(self._position)
+        for line in log:
+            if not line.endswith(b"\n") or self._position >= end:
+                break
+            self._check()
+            entry = entry_of(line)
+            # As the log is read: what comes again does not count.
+            if entry is not None and entry.seq > self._state.seq:
+                self._follow(entry, len(line))
+            self._position += len(line)
+            if self._position > self._state.indexed:
+                self._state.indexed = self._position
+                self._state.crc = zlib.crc32(line, self._state.crc)
+
+    def _follow(self, entry: Entry, size: int) -> None:
+        state, record = self._state, entry.record
+        if isinstance(record, UserRecord):
+            self._turn = record.turn
+            state.turn_at, state.turn_seq = self._position, state.seq
+            state.turn_lines, state.turn_written = self._renderer.lines, state.written
+        state.seq = entry.seq
+        first = self._renderer.lines + 1
+        rendered = self._renderer.feed(entry)
+        state.written += len(rendered.encode())
+        found = None if self._is_own(record) else said(record)
+        if found is None or self._position < state.indexed:
+            return
+        body = first + rendered.count("\n", 0, max(0, rendered.find(found.shown)))
+        place = (state.id, self._turn, found.kind, first, self._renderer.lines, body)
+        number = self._connection.execute(
+            "INSERT INTO blocks VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (*place, entry.ts, self._position, size),
+        ).lastrowid
+        self._connection.execute(
+            "INSERT INTO words (rowid, text) VALUES (?, ?)", (number, spaced(found.words))
+        )
+
+    def _is_own(self, record: Record) -> bool:
+        """Whether a record is part of a search by the model itself."""
+        match record:
+            case BlockRecord(ToolUseBlock(id=call, name=name)) if name == RECALL:
+                self._own_calls.add(call)
+                return True
+            case ToolResultRecord(call):
+                return call in self._own_calls
+            case _:
+                return False

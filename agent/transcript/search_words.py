@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from operator import add
 
@@ -36,23 +36,28 @@ _TOKEN = regex.compile(r"[\p{L}\p{M}\p{N}\p{Co}]+")
 """A word by the same rule as the tokenizer's."""
 
 _LEAST_PREFIX = 3
+_START = r"(?<![^\W_])"
+"""Where a word starts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Term:
     """One thing to look for.
 
-    ``exact`` and ``begins`` are query expressions of FTS5: the words themselves, and
-    words that begin so. ``pattern`` finds the term in a text as it was written.
+    ``exact``, ``begins`` and ``parts`` are query expressions of FTS5: the words
+    themselves, words that begin so, and any of what they consist of. ``pattern`` finds
+    the term in a text as it was written, ``part_pattern`` any part of it.
     """
 
     exact: str
     begins: str
+    parts: str
     pattern: str
+    part_pattern: str
 
 
-def indexed(text: str) -> str:
-    """The text as it is given to the index."""
+def spaced(text: str) -> str:
+    """The text as the tokenizer is given it: with spaces between what is found singly."""
     if text.isascii():
         return text
     return _UNSPACED.sub(_in_pairs, unicodedata.normalize("NFKC", text))
@@ -76,21 +81,32 @@ def terms(words: str) -> tuple[Term, ...]:
 def _terms(chunk: str) -> Iterator[Term]:
     position = 0
     for run in _UNSPACED.finditer(chunk):
-        yield from _spaced(chunk[position : run.start()])
+        yield from _words(chunk[position : run.start()])
         yield _unspaced(run.group())
         position = run.end()
-    yield from _spaced(chunk[position:])
+    yield from _words(chunk[position:])
 
 
 def _unspaced(run: str) -> Term:
-    expression = f'"{" ".join(_pairs(run))}"' if len(run) > 1 else f'"{run}" *'
-    return Term(expression, expression, re.escape(run))
+    """A run of two or more characters is a phrase of pairs; one may begin a pair."""
+    pairs = list(_pairs(run))
+    if not pairs:
+        return Term(*[f'"{run}" *'] * 3, *[re.escape(run)] * 2)
+    phrase = f'"{" ".join(pairs)}"'
+    return Term(phrase, phrase, _any(pairs), re.escape(run), "|".join(map(re.escape, pairs)))
 
 
-def _spaced(piece: str) -> Iterator[Term]:
+def _words(piece: str) -> Iterator[Term]:
     """A word, or several that stand together, such as ``read_file`` or ``src/a.py``."""
     tokens = _TOKEN.findall(piece)
     if tokens:
         exact = f'"{" ".join(tokens)}"'
         begins = f"{exact} *" if len(tokens[-1]) >= _LEAST_PREFIX else exact
-        yield Term(exact, begins, r"(?<![^\W_])" + r"[\W_]+".join(map(re.escape, tokens)))
+        parts = f"{begins} OR {_any(tokens)}"
+        escaped = [re.escape(token) for token in tokens]
+        pattern = _START + r"[\W_]+".join(escaped)
+        yield Term(exact, begins, parts, pattern, f"{_START}(?:{'|'.join(escaped)})")
+
+
+def _any(tokens: Iterable[str]) -> str:
+    return " OR ".join(f'"{token}"' for token in tokens)

@@ -53,6 +53,11 @@ def list_sessions(folder: Path) -> tuple[SessionInfo, ...]:
     return tuple(_info(path) for path in _logs(folder))
 
 
+def session_ids(folder: Path) -> tuple[str, ...]:
+    """The ids of all sessions, newest first."""
+    return tuple(path.stem for path in _logs(folder))
+
+
 def _logs(folder: Path) -> list[Path]:
     found = [path for path in folder.glob("*.jsonl") if path.is_file() and not path.is_symlink()]
     return sorted(found, key=lambda path: (path.stat().st_mtime_ns, path.stem), reverse=True)

@@ -130,6 +130,11 @@ class Transcript:
         self._follow(self._renderer.feed(entry))
 
     @property
+    def call_ids(self) -> frozenset[str]:
+        """The ids of all tool calls that this session has ever seen."""
+        return self._renderer.call_ids
+
+    @property
     def next_turn(self) -> int:
         """The number of the next turn. Numbers that a rewind went back over are not used again."""
         return self._renderer.newest_turn + 1

@@ -6,24 +6,21 @@ session and a resumed one go through the same function, so both end at the same 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 from agent.messages import (
     Block,
     Message,
-    TextBlock,
-    ThinkingBlock,
     ToolResultBlock,
     ToolSpec,
     assistant_text,
-    is_blank,
     is_thinking,
     user_text,
     without_thinking,
 )
-from agent.transcript.facts import TurnFacts, facts_of
+from agent.transcript.facts import TurnFacts
 from agent.transcript.records import (
     START_FACTOR,
     AssistantEndRecord,
@@ -42,50 +39,18 @@ from agent.transcript.records import (
     UnknownRecord,
     UserRecord,
 )
+from agent.transcript.turns import (
+    NO_ANSWER,
+    NOT_RUN,
+    OUTCOME_UNKNOWN,
+    Turn,
+    sendable,
+    told_turn,
+    with_replaced,
+)
 
 SUMMARY_HEADING = "[Earlier conversation summary]"
 SUMMARY_ANSWER = "Understood. Continuing from the summary."
-
-OUTCOME_UNKNOWN = (
-    "Interrupted, outcome unknown: this call had started when the turn ended. It was not run again."
-)
-NOT_RUN = "Not run: the turn ended before this call was started."
-NO_ANSWER = "[The turn ended here, without an answer.]"
-
-
-TOLD_HEADING = "[What was done so far in this turn, told by the program]"
-
-
-@dataclass(frozen=True)
-class Turn:
-    """A typed user message and all that followed it, up to the next one.
-
-    ``told`` has one line for each tool call that is no longer among ``messages``;
-    the first message then ends with a block that carries these lines.
-    """
-
-    number: int
-    messages: tuple[Message, ...]
-    told: tuple[str, ...] = ()
-
-    @property
-    def words(self) -> str:
-        """What the user typed, without anything told below it."""
-        match self.messages[0].blocks:
-            case (TextBlock(text), *_):
-                return text
-            case _:
-                return ""
-
-    @property
-    def open_calls(self) -> tuple[str, ...]:
-        """Ids of the last assistant message's tool calls that have no result yet."""
-        answered: set[str] = set()
-        for message in reversed(self.messages):
-            if message.role == "assistant":
-                return tuple(use.id for use in message.tool_uses if use.id not in answered)
-            answered.update(result.tool_use_id for result in message.tool_results)
-        return ()
 
 
 @dataclass(frozen=True)
@@ -270,6 +235,7 @@ def _end_message(view: View, record: AssistantEndRecord) -> View:
         replace(view, pending=(), factor=record.factor, paused=paused), view.pending
     )
     answered = len(view.messages) > before
+    view = replace(view, window=record.window or view.window)
     if record.prompt_tokens:
         anchor = Anchor(before, record.prompt_tokens, record.usage.output_tokens, answered)
         view = replace(view, anchor=anchor)
@@ -279,7 +245,7 @@ def _end_message(view: View, record: AssistantEndRecord) -> View:
 
 
 def _add_assistant(view: View, blocks: tuple[Block, ...]) -> View:
-    kept = _sendable(blocks)
+    kept = sendable(blocks)
     if not kept:
         return view
     # A whole log has neither of these; one with damaged records may.
@@ -289,22 +255,6 @@ def _add_assistant(view: View, blocks: tuple[Block, ...]) -> View:
         rest = tuple(block for block in kept if not is_thinking(block))
         return _with_last_turn(view, (*before, Message("assistant", last.blocks + rest)))
     return _with_last_turn(view, (*before, last, Message("assistant", kept)))
-
-
-def _sendable(blocks: tuple[Block, ...]) -> tuple[Block, ...]:
-    """The blocks of an answer that may be sent back.
-
-    Thinking goes back whole and in front, or not at all: not what was cut off or what
-    a server did not sign, and none at the end.
-    """
-    kept = tuple(block for block in blocks if not is_blank(block))
-    while kept and is_thinking(kept[-1]):
-        kept = kept[:-1]
-    thoughts = [is_thinking(block) for block in kept]
-    unsigned = any(isinstance(block, ThinkingBlock) and not block.signature for block in kept)
-    if unsigned or thoughts != sorted(thoughts, reverse=True):
-        return tuple(block for block in kept if not is_thinking(block))
-    return kept
 
 
 def _answer_open_calls(view: View) -> View:
@@ -340,50 +290,20 @@ def _with_last_turn(view: View, messages: tuple[Message, ...]) -> View:
 def _compact(view: View, record: CompactionRecord) -> View:
     folded = tuple(turn for turn in view.turns if turn.number < record.kept_from)
     kept = tuple(turn for turn in view.turns if turn.number >= record.kept_from)
-    turns = tuple(
-        replace(turn, messages=_replace_results(turn.messages, record.replaced)) for turn in kept
-    )
+    turns = tuple(with_replaced(turn, record.replaced) for turn in kept)
     if record.told and turns:
-        turns = (*turns[:-1], _tell(turns[-1], record.told, record.told_messages))
+        turns = (*turns[:-1], told_turn(turns[-1], record.told, record.told_messages))
     return _drop_thinking(
         replace(
             view,
             summary=record.summary,
             summary_body=record.body,
-            past=view.past + tuple(facts_of(turn.number, turn.messages) for turn in folded),
+            past=view.past + tuple(turn.all_facts for turn in folded),
             turns=turns,
             compactions=view.compactions + 1,
             factor=record.factor,
             window=record.window or view.window,
         )
-    )
-
-
-def _tell(turn: Turn, told: tuple[str, ...], count: int) -> Turn:
-    words = turn.messages[0].blocks[0]
-    block = TextBlock("\n".join((TOLD_HEADING, *told)))
-    messages = (Message("user", (words, block)), *turn.messages[1 + count :])
-    return Turn(turn.number, messages, told)
-
-
-def _replace_results(
-    messages: tuple[Message, ...], replaced: Mapping[str, str]
-) -> tuple[Message, ...]:
-    if not replaced:
-        return messages
-    return tuple(
-        Message(
-            message.role,
-            tuple(
-                replace(block, content=replaced[block.tool_use_id])
-                if isinstance(block, ToolResultBlock) and block.tool_use_id in replaced
-                else block
-                for block in message.blocks
-            ),
-        )
-        if message.tool_results
-        else message
-        for message in messages
     )
 
 

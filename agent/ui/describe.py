@@ -32,6 +32,8 @@ def compaction(report: CompactionReport) -> str:
     if report.trigger == "manual":
         parts.append(f"kept {figures.count(report.kept_turns, 'turn')}")
         parts.append(_cost(report.usage))
+        if report.cost is not None:
+            parts.append(f"${report.cost:.4f}")
     if report.address:
         parts.append(f"read back: {figures.one_line(report.address)}")
     return "📦 " + " · ".join(parts)

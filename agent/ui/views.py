@@ -116,7 +116,7 @@ def context_view(report: ContextReport) -> list[Text | Table]:
             for turn in report.turns
         ]
         view += [Text(), grid(rows, right=[1])]
-    return view + [Text(figures.one_line(note), "yellow") for note in report.notes]
+    return view
 
 
 def block_kind(block: Block) -> str:

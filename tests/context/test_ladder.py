@@ -24,7 +24,8 @@ from agent.events import (
 )
 from agent.messages import Message, TextBlock, ToolUseBlock, is_thinking
 from agent.providers.scripted import Answer, Failure, call, say
-from agent.transcript.view import SUMMARY_HEADING, TOLD_HEADING
+from agent.transcript.turns import TOLD_HEADING
+from agent.transcript.view import SUMMARY_HEADING
 from tests.harness import Harness, finished, make_harness, size_of
 from tests.transcript.test_store import lines_at
 

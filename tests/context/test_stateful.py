@@ -35,7 +35,8 @@ from agent.messages import (
 from agent.providers.scripted import Answer, Failure, say
 from agent.transcript.records import ModelRecord, Record, RewindRecord, UserRecord
 from agent.transcript.store import Transcript
-from agent.transcript.view import SUMMARY_HEADING, Turn, View, apply, build
+from agent.transcript.turns import Turn
+from agent.transcript.view import SUMMARY_HEADING, View, apply, build
 from agent.wire import message_to_wire
 from tests.harness import Harness, finished, make_harness, size_of
 from tests.server.rules import check_history

@@ -25,7 +25,7 @@ def toolbox() -> ToolBox:
 
 def test_the_tools_and_their_order(toolbox: ToolBox) -> None:
     names = [spec.name for spec in toolbox.specs]
-    assert names == ["read_file", "list_dir", "grep", "write_file", "edit_file", "shell"]
+    assert names == ["read_file", "list_dir", "grep", "write_file", "edit_file", "shell", "recall"]
     assert ToolBox(default_tools()).specs == toolbox.specs
 
 
@@ -44,6 +44,7 @@ def test_the_descriptions_are_small_and_name_the_transcripts(toolbox: ToolBox) -
         ("write_file", {"path": "a.txt", "content": "x"}, "a.txt"),
         ("edit_file", {"path": "a.txt"}, "a.txt"),
         ("shell", {"command": "a\n" + "b" * 500}, "a " + "b" * 97 + "…"),
+        ("recall", {"query": "port\n8123"}, "port 8123"),
         ("unknown", {"x": 1}, "{'x': 1}"),
     ],
 )

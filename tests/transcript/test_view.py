@@ -27,17 +27,8 @@ from agent.transcript.records import (
     decode,
     encode,
 )
-from agent.transcript.view import (
-    NO_ANSWER,
-    NOT_RUN,
-    OUTCOME_UNKNOWN,
-    SUMMARY_ANSWER,
-    SUMMARY_HEADING,
-    Anchor,
-    View,
-    apply,
-    build,
-)
+from agent.transcript.turns import NO_ANSWER, NOT_RUN, OUTCOME_UNKNOWN
+from agent.transcript.view import SUMMARY_ANSWER, SUMMARY_HEADING, Anchor, View, apply, build
 from agent.wire import message_to_wire
 from tests.server.rules import check_history
 from tests.strategies import SESSION, Story, damaged_stories, stories

@@ -22,7 +22,7 @@ def completed(root: Path, text: str) -> list[str]:
 
 
 def test_commands_are_completed_at_the_start_only(tmp_path: Path) -> None:
-    assert completed(tmp_path, "/re") == ["/resume", "/reset"]
+    assert completed(tmp_path, "/re") == ["/resume", "/rewind", "/reset"]
     assert "/help" in completed(tmp_path, "/")
     assert completed(tmp_path, "say /re") == []
     assert completed(tmp_path, "/resume ") == []

@@ -1,0 +1,317 @@
+"""What sessions of other programs are made into: records of this one, with their times.
+
+A reader of a format calls a :class:`Builder` with what it finds, in order. The builder
+keeps what every format needs: turns are numbered, ids of calls are made such that a
+server accepts them, and what a file leaves open is closed.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from agent.errors import SessionError
+from agent.messages import Block, ToolUseBlock, Usage
+from agent.transcript.records import (
+    AssistantEndRecord,
+    BlockRecord,
+    DiscardedRecord,
+    InterruptedRecord,
+    ModelRecord,
+    Record,
+    RewindRecord,
+    ToolResultRecord,
+    ToolStartRecord,
+    UserRecord,
+)
+from agent.wire import compact_json
+
+Json: TypeAlias = Mapping[str, Any]
+
+Line: TypeAlias = tuple[int, Json]
+"""An entry of a file and the number of its line, from 1."""
+
+NO_BEGINNING = "[The beginning of this conversation is not in the imported file.]"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A line of the file, from 1, and its time in seconds since the epoch."""
+
+    line: int
+    when: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A record and where in the file it comes from."""
+
+    place: Place
+    record: Record
+
+
+@dataclass(frozen=True)
+class Boundary:
+    """A compaction by the program that recorded the session.
+
+    ``line`` is the boundary's line in the file, from 1. ``records`` is how many
+    records stand before it, ``kept_from`` the index of the first of them that stayed
+    in that program's view (equal to ``records`` when none did). ``summary`` is the
+    whole text that replaced the others; ``tokens_before`` what the program reported.
+    """
+
+    line: int
+    records: int
+    kept_from: int
+    summary: str
+    trigger: str
+    tokens_before: int
+
+
+@dataclass(frozen=True)
+class Conversation:
+    """A whole conversation of another program; nothing in it is folded.
+
+    ``records`` begin with the first user record: a session record is put before them
+    when they are saved. ``model`` and ``cwd`` are the first that the file names.
+    ``damaged`` lines could not be read; ``left_out`` messages stand on branches that
+    the conversation has left.
+    """
+
+    program: str
+    model: str
+    cwd: str
+    records: tuple[Placed, ...]
+    boundaries: tuple[Boundary, ...] = ()
+    damaged: int = 0
+    left_out: int = 0
+
+    @property
+    def turns(self) -> int:
+        """How many turns it has."""
+        return sum(isinstance(placed.record, UserRecord) for placed in self.records)
+
+    @property
+    def models(self) -> frozenset[str]:
+        """The models that have answered."""
+        ends = (placed.record for placed in self.records)
+        return frozenset(end.model for end in ends if isinstance(end, AssistantEndRecord))
+
+
+_UNFIT = re.compile(r"[^a-zA-Z0-9_-]+")
+"""What the Messages API takes neither in an id of a call nor in a tool's name."""
+
+_MOST_NAME_CHARS = 128
+
+
+@dataclass
+class Builder:
+    """Collects a conversation's records."""
+
+    program: str
+    model: str = ""
+    cwd: str = ""
+    turns: int = 0
+    _placed: list[Placed] = field(default_factory=list)
+    _boundaries: list[Boundary] = field(default_factory=list)
+    _call_ids: dict[str, str] = field(default_factory=dict)
+    _taken: set[str] = field(default_factory=set)
+    _said: list[str] = field(default_factory=list)
+    _open: dict[str, None] = field(default_factory=dict)
+    _held: list[tuple[Place, str]] = field(default_factory=list)
+
+    @property
+    def last(self) -> Record | None:
+        """The last record so far."""
+        return self._placed[-1].record if self._placed else None
+
+    def typed(self, place: Place, text: str) -> None:
+        """A user's words. Several messages in a row are one, as a server joins them.
+
+        What was typed while tools were running comes after their results.
+        """
+        if not text.strip():
+            return
+        if self._open:
+            self._held.append((place, text))
+            return
+        if isinstance(self.last, UserRecord):
+            joined = f"{self.last.text}\n\n{text}"
+            self._placed[-1] = replace(self._placed[-1], record=UserRecord(self.turns, joined))
+            return
+        self.turns += 1
+        self._add(place, UserRecord(self.turns, text))
+
+    def said(self, placed: Iterable[tuple[Place, Block]]) -> None:
+        """Blocks of an assistant message."""
+        blocks = list(placed)
+        if blocks:
+            self._close(blocks[0][0])
+            if not self.turns:
+                self.typed(blocks[0][0], NO_BEGINNING)
+        for place, block in blocks:
+            own = self._own_call(block) if isinstance(block, ToolUseBlock) else block
+            self._add(place, BlockRecord(own))
+
+    def ended(self, place: Place, stop_reason: str, model: str, usage: Usage) -> None:
+        """The assistant message is complete."""
+        self.model = self.model or model
+        self._add(place, AssistantEndRecord(stop_reason, model, usage))
+        self._open.update(dict.fromkeys(self._said))
+        self._said = []
+
+    def answered(self, place: Place, call: str, content: str, *, is_error: bool = False) -> None:
+        """A tool's result; ``call`` is the id as the file has it."""
+        own = self._call_ids.get(call) or _UNFIT.sub("_", call)
+        self._add(place, ToolStartRecord(own), ToolResultRecord(own, content, is_error))
+        self._open.pop(own, None)
+        if not self._open:
+            self._release()
+
+    def appended(self, text: str) -> bool:
+        """Add a text to the result that came last, if one did; whether it was added."""
+        last = self.last
+        if not isinstance(last, ToolResultRecord):
+            return False
+        record = replace(last, content=f"{last.content}\n\n{text}")
+        self._placed[-1] = replace(self._placed[-1], record=record)
+        return True
+
+    def interrupted(self, place: Place, reason: str) -> None:
+        """The turn ended early. Calls of a message that is not complete were never run."""
+        self._close(place, release=False)
+        self._add(place, InterruptedRecord(reason))
+        self._said = []
+        self._release()
+
+    def discarded(self, place: Place, reason: str) -> None:
+        """The request failed; what came of its answer is left out."""
+        self._add(place, DiscardedRecord(reason))
+        self._said = []
+
+    def changed_model(self, place: Place, model: str) -> None:
+        """From here on another model answers."""
+        self.model = self.model or model
+        self._add(place, ModelRecord(model))
+
+    def rewound(self, place: Place, turn: int) -> None:
+        """The conversation goes on from before a turn."""
+        self._close(place)
+        self._add(place, RewindRecord(turn))
+
+    def compacted(self, line: int, kept_line: int, summary: str, trigger: str, tokens: int) -> None:
+        """The program folded all that stands before ``kept_line``."""
+        count = len(self._placed)
+        kept = next((i for i, it in enumerate(self._placed) if it.place.line >= kept_line), count)
+        self._boundaries.append(Boundary(line, count, kept, summary, trigger, tokens))
+
+    def build(self, *, damaged: int = 0, left_out: int = 0) -> Conversation:
+        """The whole conversation."""
+        if self._placed:
+            self._close(self._placed[-1].place)
+        return Conversation(
+            self.program,
+            self.model,
+            self.cwd,
+            tuple(self._placed),
+            tuple(self._boundaries),
+            damaged,
+            left_out,
+        )
+
+    def _add(self, place: Place, *records: Record) -> None:
+        self._placed.extend(Placed(place, record) for record in records)
+
+    def _own_call(self, call: ToolUseBlock) -> ToolUseBlock:
+        """The call with an id of its own and a name that a server takes."""
+        base = own = _UNFIT.sub("_", call.id) or "call"
+        while own in self._taken:
+            own = f"{base}-{len(self._taken)}"
+        self._taken.add(own)
+        self._call_ids[call.id] = own
+        self._said.append(own)
+        name = _UNFIT.sub("_", call.name)[:_MOST_NAME_CHARS] or "tool"
+        return replace(call, id=own, name=name)
+
+    def _close(self, place: Place, *, release: bool = True) -> None:
+        """What was called and never answered: whether it was run is unknown."""
+        self._add(place, *map(ToolStartRecord, self._open))
+        self._open = {}
+        if release:
+            self._release()
+
+    def _release(self) -> None:
+        held, self._held = self._held, []
+        for place, text in held:
+            self.typed(place, text)
+
+
+def json_lines(path: Path) -> tuple[list[Line], int]:
+    """The objects of a file of JSON lines with their line numbers; how many lines are damaged.
+
+    :raises SessionError: the file cannot be read.
+    """
+    found: list[Line] = []
+    damaged = 0
+    try:
+        with path.open("rb") as lines:
+            for number, line in enumerate(lines, 1):
+                text = line.decode("utf-8", "replace").strip("\ufeff \t\r\n")
+                try:
+                    value = json.loads(text) if text else {}
+                except (ValueError, RecursionError):
+                    value = None
+                if isinstance(value, dict):
+                    found.extend([(number, value)] if value else [])
+                else:
+                    damaged += 1
+    except OSError as error:
+        raise SessionError(f"cannot read {path}: {error.strerror}") from error
+    return found, damaged
+
+
+def items(content: object) -> list[Any]:
+    """The blocks of a content field, which may be a text instead."""
+    return content if isinstance(content, list) else [content]
+
+
+def strings(entry: Json, *names: str) -> Iterator[str]:
+    """The fields of these names that are strings with something in them."""
+    for name in names:
+        value = entry.get(name)
+        if isinstance(value, str) and value:
+            yield value
+
+
+def seconds(entry: Json, otherwise: float) -> float:
+    """An entry's ``timestamp``, ISO 8601, in seconds since the epoch."""
+    try:
+        return datetime.fromisoformat(str(entry.get("timestamp"))).timestamp()
+    except (ValueError, OverflowError):
+        return otherwise
+
+
+def count(values: Json, name: str) -> int:
+    """A number of tokens; 0 where there is none."""
+    value = values.get(name)
+    return value if isinstance(value, int) and value > 0 else 0
+
+
+def plain(content: object) -> str:
+    """A content field as text; anything but text becomes a short note."""
+    match content:
+        case None:
+            return ""
+        case str(text) | {"type": "text", "text": str(text)}:
+            return text
+        case {"type": "image" | "document" as kind}:
+            return f"[{'an' if kind == 'image' else 'a'} {kind}]"
+        case list(parts):
+            return "\n".join(filter(None, map(plain, parts)))
+        case _:
+            return compact_json(content)

@@ -1,0 +1,210 @@
+"""Reading Claude Code's session files.
+
+A line is an entry with ``type``, ``uuid``, ``parentUuid`` and ``timestamp``. Blocks of
+one assistant message stand on lines of their own that share ``message.id``; each tool
+result is a user entry. The entries are read in the order of the file: the chain of
+``parentUuid`` is known to leave out results of parallel calls. It only shows where the
+user went back: two typed messages that have the same parent.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from agent.messages import Block, OpaqueBlock, TextBlock, ThinkingBlock, ToolUseBlock, Usage
+from agent.transcript.imports_builder import (
+    Builder,
+    Conversation,
+    Json,
+    Line,
+    Place,
+    count,
+    items,
+    plain,
+    seconds,
+    strings,
+)
+
+PROGRAM = "Claude Code"
+
+_INTERRUPTED = "[Request interrupted by user"
+_NOT_SENT = ("<command-name>", "<local-command-", "Caveat: The messages below were generated")
+_NOT_TYPED = re.compile(r"<task-notification>|/[\w:-]+(?:\s|$)")
+"""What stands in the queue besides messages: notifications and commands."""
+
+
+def is_claude_code(lines: Sequence[Line]) -> bool:
+    """Whether a file's lines are of this format."""
+    return any(
+        entry.get("type") in {"user", "assistant"}
+        and isinstance(entry.get("message"), Mapping)
+        and "parentUuid" in entry
+        for _, entry in lines
+    )
+
+
+def read_claude_code(lines: Sequence[Line], damaged: int, when: float) -> Conversation:
+    """The conversation; ``when`` is the time of entries that have none."""
+    reader = _Reader(Builder(PROGRAM), when)
+    counted = [line for line in lines if _counts(line[1])]
+    for number, entry in counted:
+        if entry["type"] == "assistant":
+            reader.parts.setdefault(_message_id(number, entry), []).append((number, entry))
+    for number, entry in counted:
+        reader.follow(number, entry)
+    return reader.builder.build(damaged=damaged)
+
+
+def _counts(entry: Json) -> bool:
+    """Whether an entry is part of the conversation itself."""
+    if entry.get("isSidechain") or entry.get("isApiErrorMessage"):
+        return False
+    match entry:
+        case {"type": "assistant", "message": {"model": "<synthetic>"}}:
+            return False
+        case {"type": "user" | "assistant", "message": {"content": str() | list()}}:
+            return True
+        case {"type": "system", "subtype": "compact_boundary"}:
+            return True
+        case {"type": "queue-operation", "operation": str()}:
+            return True
+        case {"type": "attachment", "attachment": {"type": "queued_command"}}:
+            return True
+        case _:
+            return False
+
+
+def _message_id(number: int, entry: Json) -> str:
+    return next(strings(entry["message"], "id"), f"line {number}")
+
+
+@dataclass
+class _Reader:
+    builder: Builder
+    when: float
+    parts: dict[str, list[Line]] = field(default_factory=dict)
+    """The lines of each assistant message that was not read yet."""
+
+    boundary: tuple[int, Json] | None = None
+    queue: list[tuple[Place, str]] = field(default_factory=list)
+    delivered: set[str] = field(default_factory=set)
+    started: dict[str, int] = field(default_factory=dict)
+    """The last turn that began with a message of this parent."""
+
+    def follow(self, number: int, entry: Json) -> None:
+        self.when = seconds(entry, self.when)
+        self.builder.cwd = self.builder.cwd or next(strings(entry, "cwd"), "")
+        place = Place(number, self.when)
+        match entry["type"]:
+            case "system":
+                self.boundary = (number, entry.get("compactMetadata") or {})
+            case "assistant":
+                self._said(self.parts.pop(_message_id(number, entry), []))
+            case "queue-operation":
+                self._queued(place, entry)
+            case "attachment":
+                self._delivered(place, plain(entry["attachment"].get("prompt")))
+            case _ if entry.get("isCompactSummary") and self.boundary is not None:
+                line, facts = self.boundary
+                summary = plain(entry["message"]["content"])
+                trigger, tokens = str(facts.get("trigger", "")), count(facts, "preTokens")
+                self.builder.compacted(line, line, summary, trigger, tokens)
+            case _:
+                self._user(place, entry)
+
+    def _said(self, parts: Sequence[Line]) -> None:
+        """One assistant message, from all its lines."""
+        if not parts:
+            return
+        placed = [
+            (Place(number, seconds(entry, self.when)), block)
+            for number, entry in parts
+            for block in _blocks(entry["message"]["content"])
+        ]
+        self.builder.said(placed)
+        number, last = parts[-1]
+        called = any(isinstance(block, ToolUseBlock) for _, block in placed)
+        message = last["message"]
+        stop = next(strings(message, "stop_reason"), "tool_use" if called else "end_turn")
+        model = next(strings(message, "model"), "")
+        place = Place(number, seconds(last, self.when))
+        self.builder.ended(place, stop, model, _usage(message.get("usage")))
+
+    def _queued(self, place: Place, entry: Json) -> None:
+        """What was typed while a turn was running.
+
+        A queued message is taken out again as a turn of its own (``dequeue``, and a user
+        entry follows), put back into the input line (``popAll``), or given to the model in
+        the running turn (``remove``), of which files of some versions keep nothing else.
+        """
+        match entry["operation"]:
+            case "enqueue":
+                self.queue += [(place, text) for text in strings(entry, "content")]
+            case "dequeue":
+                self.queue = self.queue[1:]
+            case "remove":
+                for queued, text in self.queue:
+                    self._delivered(queued, text)
+                self.queue = []
+            case _:
+                self.queue = []
+
+    def _delivered(self, place: Place, text: str) -> None:
+        if not _NOT_TYPED.match(text) and text not in self.delivered:
+            self.delivered.add(text)
+            self.builder.typed(place, text)
+
+    def _user(self, place: Place, entry: Json) -> None:
+        others: list[object] = []
+        for block in items(entry["message"]["content"]):
+            match block:
+                case {"type": "tool_result", "tool_use_id": str(call)}:
+                    error = bool(block.get("is_error"))
+                    result = plain(block.get("content"))
+                    self.builder.answered(place, call, result, is_error=error)
+                case _:
+                    others.append(block)
+        text = plain(others)
+        if text.startswith(_INTERRUPTED):
+            self.builder.interrupted(place, text)
+        elif text.startswith(_NOT_SENT):
+            return
+        elif not (entry.get("isMeta") and self.builder.appended(text)):
+            # Else the text of a skill, which that program adds after the call's result.
+            self._typed(place, entry, text)
+
+    def _typed(self, place: Place, entry: Json, text: str) -> None:
+        parent = "" if entry.get("isMeta") else next(strings(entry, "parentUuid"), "")
+        if parent in self.started:
+            self.builder.rewound(place, self.started[parent])
+        before = self.builder.turns
+        self.builder.typed(place, text)
+        self.delivered.clear()
+        if parent and self.builder.turns > before:
+            self.started[parent] = self.builder.turns
+
+
+def _blocks(content: object) -> Iterator[Block]:
+    for block in items(content):
+        match block:
+            case {"type": "thinking", "thinking": str(thinking)}:
+                yield ThinkingBlock(thinking, str(block.get("signature") or ""))
+            case {"type": "redacted_thinking", "data": str()}:
+                yield OpaqueBlock(block)
+            case {"type": "tool_use", "id": str(call), "name": str(name)}:
+                given = block.get("input")
+                yield ToolUseBlock(call, name, given if isinstance(given, dict) else {})
+            case _:
+                yield TextBlock(plain(block))
+
+
+def _usage(value: object) -> Usage:
+    used = value if isinstance(value, Mapping) else {}
+    return Usage(
+        count(used, "input_tokens"),
+        count(used, "output_tokens"),
+        count(used, "cache_read_input_tokens"),
+        count(used, "cache_creation_input_tokens"),
+    )

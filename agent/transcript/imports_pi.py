@@ -1,0 +1,152 @@
+"""Reading pi's session files.
+
+The first line is a header, the others are entries with ``type`` and ``timestamp``. From
+version 2 on an entry has an ``id`` and a ``parentId``: the entries are a tree, and the
+conversation is the path to the last one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from agent.messages import Block, TextBlock, ThinkingBlock, ToolUseBlock, Usage
+from agent.transcript.imports_builder import (
+    Builder,
+    Conversation,
+    Json,
+    Line,
+    Place,
+    count,
+    items,
+    plain,
+    seconds,
+    strings,
+)
+
+PROGRAM = "pi"
+
+_STOPS = {"stop": "end_turn", "toolUse": "tool_use", "length": "max_tokens"}
+"""That program's reasons by the names of the Messages API."""
+
+
+def is_pi(lines: Sequence[Line]) -> bool:
+    """Whether a file's lines are of this format."""
+    entries = [entry for _, entry in lines]
+    return any(_is_header(entry) for entry in entries) and any(map(_is_message, entries))
+
+
+def _is_header(entry: Json) -> bool:
+    match entry:
+        case {"type": "session", "id": str(), "timestamp": str()}:
+            return True
+        case _:
+            return False
+
+
+def _is_message(entry: Json) -> bool:
+    match entry:
+        case {"type": "message", "message": {"role": str()}}:
+            return True
+        case _:
+            return False
+
+
+def read_pi(lines: Sequence[Line], damaged: int, when: float) -> Conversation:
+    """The conversation; ``when`` is the time of entries that have none."""
+    builder = Builder(PROGRAM)
+    path = _path(lines)
+    on_it = {number for number, _ in path}
+    left_out = sum(_is_message(entry) and number not in on_it for number, entry in lines)
+    for number, entry in path:
+        when = seconds(entry, when)
+        place = Place(number, when)
+        match entry:
+            case {"type": "session"}:
+                builder.cwd = builder.cwd or next(strings(entry, "cwd"), "")
+                builder.model = builder.model or next(strings(entry, "modelId"), "")
+            case {"type": "model_change", "modelId": str(model)}:
+                builder.changed_model(place, model)
+            case {"type": "compaction", "summary": str(summary)}:
+                kept, tokens = _first_kept(entry, lines, number), count(entry, "tokensBefore")
+                builder.compacted(number, kept, summary, "auto", tokens)
+            case {"type": "branch_summary", "summary": str(summary)}:
+                builder.typed(place, f"[A branch that was left, summarised]\n{summary}")
+            case {"type": "custom_message"}:
+                builder.typed(place, plain(entry.get("content")))
+            case {"type": "message", "message": {"role": str()}}:
+                _message(builder, place, entry["message"])
+    return builder.build(damaged=damaged, left_out=left_out)
+
+
+def _path(lines: Sequence[Line]) -> list[Line]:
+    """The entries from the first to the last one, without those on other branches.
+
+    Where the chain is broken, everything before it is taken.
+    """
+    tree = {
+        own: (number, entry)
+        for number, entry in lines
+        if "parentId" in entry
+        for own in strings(entry, "id")
+    }
+    if not tree:
+        return list(lines)
+    on_path: set[int] = set()
+    number, entry = list(tree.values())[-1]
+    while number not in on_path:
+        on_path.add(number)
+        parent = entry["parentId"]
+        if parent in tree:
+            number, entry = tree[parent]
+        elif parent is not None:
+            on_path.update(range(number))
+    return [(at, other) for at, other in lines if at in on_path or "parentId" not in other]
+
+
+def _first_kept(entry: Json, lines: Sequence[Line], number: int) -> int:
+    """The line of the first entry that a compaction kept; its own where none is named."""
+    index = entry.get("firstKeptEntryIndex")
+    if isinstance(index, int) and 0 <= index < len(lines):
+        return lines[index][0]
+    kept = entry.get("firstKeptEntryId")
+    return next((line for line, other in lines if kept and other.get("id") == kept), number)
+
+
+def _message(builder: Builder, place: Place, message: Json) -> None:
+    match message["role"]:
+        case "user" | "custom" | "hookMessage":
+            builder.typed(place, plain(message.get("content")))
+        case "bashExecution" if not message.get("excludeFromContext"):
+            command, output = plain(message.get("command")), plain(message.get("output"))
+            builder.typed(place, f"Ran `{command}`\n```\n{output}\n```")
+        case "toolResult":
+            call, content = str(message.get("toolCallId")), plain(message.get("content"))
+            builder.answered(place, call, content, is_error=bool(message.get("isError")))
+        case "assistant":
+            builder.said((place, block) for block in _blocks(message.get("content")))
+            _end(builder, place, message)
+
+
+def _blocks(content: object) -> Iterator[Block]:
+    for block in items(content):
+        match block:
+            case {"type": "thinking", "thinking": str(thinking)}:
+                yield ThinkingBlock(thinking, str(block.get("thinkingSignature") or ""))
+            case {"type": "toolCall", "id": str(call), "name": str(name)}:
+                given = block.get("arguments")
+                yield ToolUseBlock(call, name, given if isinstance(given, dict) else {})
+            case _:
+                yield TextBlock(plain(block))
+
+
+def _end(builder: Builder, place: Place, message: Json) -> None:
+    stop, found = str(message.get("stopReason")), message.get("usage")
+    used = found if isinstance(found, Mapping) else {}
+    usage = Usage(*(count(used, name) for name in ("input", "output", "cacheRead", "cacheWrite")))
+    if stop == "aborted":
+        builder.interrupted(place, "aborted by the user")
+    elif stop == "error":
+        builder.discarded(place, "the request failed")
+    else:
+        model = next(strings(message, "model"), "")
+        builder.ended(place, _STOPS.get(stop, stop), model, usage)
