@@ -49,9 +49,14 @@ class Brain:
 
 @asynccontextmanager
 async def open_session(
-    server: MessagesServer, cwd: Path, resume: str | None = None, **flags: object
+    server: MessagesServer,
+    cwd: Path,
+    resume: str | None = None,
+    *,
+    patient: bool = False,
+    **flags: object,
 ) -> AsyncIterator[Session]:
-    """A session on the server, as the command line builds it."""
+    """A session on the server, as the command line builds it; ``patient`` as for a REPL."""
     environ = {
         "ANTHROPIC_BASE_URL": server.url,
         "ANTHROPIC_API_KEY": "test-key",
@@ -61,7 +66,7 @@ async def open_session(
     provider = AnthropicProvider(
         api_key=settings.api_key, auth_token=settings.auth_token, base_url=settings.base_url
     )
-    session = Session(settings, provider, ToolBox(default_tools()), cwd, patient=False)
+    session = Session(settings, provider, ToolBox(default_tools()), cwd, patient=patient)
     try:
         if resume is not None:
             session.resume(resume)

@@ -571,3 +571,57 @@ async def test_a_fork_goes_on_and_leaves_the_other_alone(tmp_path: Path) -> None
                 assert len(other.messages()) == 2
                 await send(other, "third")
             assert len(session.messages()) == 2
+
+
+async def test_the_next_summary_is_prepared_while_nobody_sends(tmp_path: Path) -> None:
+    brain = Brain([Reply("fact " * 150) for _ in range(40)])
+    with MessagesServer(window=30_000, script=brain) as server:
+        async with open_session(
+            server,
+            tmp_path,
+            patient=True,
+            background_summary=True,
+            max_input_tokens=5_000,
+            keep_recent_turns=2,
+        ) as session:
+            prepared = folds = 0
+            for number in range(24):
+                before = brain.summaries
+                events = await collect(session.send(f"question {number} " + "word " * 100))
+                folds += bool(compactions(events))
+                await asyncio.sleep(0.05)
+                prepared += brain.summaries > before and not compactions(events)
+            assert folds >= 2
+            assert prepared >= 1
+            assert brain.summaries <= folds * 2
+            # One that is ready and not used yet is counted when it is used or dropped.
+            assert 0 <= len(server.messages_requests) - session.totals().requests <= 1
+        assert [r.error for r in server.messages_requests if r.status != 200] == []
+
+
+@pytest.mark.parametrize("leave", ["close", "reset", "send"])
+async def test_leaving_while_a_summary_is_prepared_changes_nothing(
+    tmp_path: Path, leave: str
+) -> None:
+    slow = Reply("Late. " * 200, delay=0.02)
+    brain = Brain([Reply("fact " * 150) for _ in range(40)], summary=slow)
+    with MessagesServer(window=30_000, script=brain) as server:
+        async with open_session(
+            server,
+            tmp_path,
+            patient=True,
+            background_summary=True,
+            max_input_tokens=5_000,
+            keep_recent_turns=2,
+        ) as session:
+            while not brain.summaries:
+                assert not compactions(await collect(session.send("word " * 60)))
+                await asyncio.sleep(0.05)
+            messages = session.messages()
+            if leave == "reset":
+                session.reset()
+            elif leave == "send":
+                brain.steps.insert(0, Reply("Short."))
+                assert (await send(session, "short")).text == "Short."
+            else:
+                assert session.messages() == messages
