@@ -39,10 +39,14 @@ from agent.transcript.records import (
     AssistantEndRecord,
     BlockRecord,
     InterruptedRecord,
+    PartialRecord,
     RewindRecord,
     UserRecord,
 )
 from agent.transcript.turns import NO_ANSWER
+
+CHECKPOINT_SECONDS = 1.0
+"""How much of an answer a power cut may cost."""
 
 
 @dataclass
@@ -233,17 +237,22 @@ async def _receive(turn: Turn, request: Request) -> EventStream:
     engine = turn.engine
     transcript = engine.transcript
     partial: list[str] = []
+    saved, saved_at = 0, turn.clock()
     try:
         async with aclosing(engine.provider.stream(request)) as parts:
             async for part in parts:
                 match part:
                     case TextPart(text):
                         partial.append(text)
+                        if turn.clock() - saved_at >= CHECKPOINT_SECONDS:
+                            transcript.append(PartialRecord("".join(partial[saved:])))
+                            saved, saved_at = len(partial), turn.clock()
                         yield TextDelta(text)
                     case ThinkingPart(text):
                         yield ThinkingDelta(text)
                     case BlockPart(block):
                         partial.clear()
+                        saved = 0
                         transcript.append(BlockRecord(_with_own_id(turn, block)))
                     case EndPart():
                         _end_message(turn, part)

@@ -14,6 +14,7 @@ from agent.transcript.records import (
     DiscardedRecord,
     InterruptedRecord,
     ModelRecord,
+    PartialRecord,
     Record,
     RewindRecord,
     SessionRecord,
@@ -44,6 +45,8 @@ class Story:
         self.records.append(UserRecord(self.turn, text))
 
     def blocks(self, thinking: bool, text: str, count: int) -> list[str]:
+        if text and len(text) % 3 == 0:
+            self.records.append(PartialRecord(text[: len(text) // 2]))
         if thinking:
             self.records.append(BlockRecord(ThinkingBlock("hm", "sig")))
         if text:

@@ -20,6 +20,7 @@ from agent.transcript.records import (
     Entry,
     InterruptedRecord,
     ModelRecord,
+    PartialRecord,
     Record,
     RewindRecord,
     SessionRecord,
@@ -55,6 +56,7 @@ class Renderer:
         self._results: dict[str, Span] = {}
         self._tool_names: dict[str, str] = {}
         self._speaking = False
+        self._partial = ""
         self._turn = 0
 
     def feed(self, entry: Entry) -> str:
@@ -118,12 +120,14 @@ class Renderer:
                 return self._result(record)
             case CompactionRecord():
                 return _boundary(record)
+            case PartialRecord(text):
+                self._partial += text
+                return ""
             case InterruptedRecord(reason):
-                self._speaking = False
-                return f"[interrupted: {_one_line(reason)}]\n\n"
+                return f"{self._unfinished()}[interrupted: {_one_line(reason)}]\n\n"
             case DiscardedRecord(reason):
-                self._speaking = False
-                return f"[answer cut off: {_one_line(reason)}; the request was sent again]\n\n"
+                told = f"[answer cut off: {_one_line(reason)}; the request was sent again]\n\n"
+                return self._unfinished() + told
             case RewindRecord(turn):
                 self._speaking = False
                 return f"[went back to before turn {turn}; what followed it counts no more]\n\n"
@@ -137,7 +141,14 @@ class Renderer:
             case ToolStartRecord() | ThinkingDroppedRecord() | UnknownRecord():
                 return ""
 
+    def _unfinished(self) -> str:
+        """The text of a block that never came to its end."""
+        text, self._partial = self._partial, ""
+        self._speaking = False
+        return f"### Turn {self._turn} · assistant, unfinished\n\n{text}\n\n" if text else ""
+
     def _block(self, record: BlockRecord) -> str:
+        self._partial = ""
         heading = "" if self._speaking else f"### Turn {self._turn} · assistant\n\n"
         self._speaking = True
         match record.block:

@@ -79,6 +79,16 @@ class BlockRecord:
 
 
 @dataclass(frozen=True)
+class PartialRecord:
+    """Text of a block that is not finished, since the last such record.
+
+    The block's own record, when it comes, takes the place of all of them.
+    """
+
+    text: str
+
+
+@dataclass(frozen=True)
 class AssistantEndRecord:
     """The assistant message is complete.
 
@@ -203,6 +213,7 @@ Record: TypeAlias = (
     SessionRecord
     | UserRecord
     | BlockRecord
+    | PartialRecord
     | AssistantEndRecord
     | ToolStartRecord
     | ToolResultRecord
@@ -267,6 +278,7 @@ _KINDS: Mapping[str, type] = {
     "session": SessionRecord,
     "user": UserRecord,
     "block": BlockRecord,
+    "partial": PartialRecord,
     "assistant_end": AssistantEndRecord,
     "tool_start": ToolStartRecord,
     "tool_result": ToolResultRecord,

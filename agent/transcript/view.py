@@ -13,6 +13,7 @@ from functools import cached_property
 from agent.messages import (
     Block,
     Message,
+    TextBlock,
     ToolResultBlock,
     ToolSpec,
     assistant_text,
@@ -29,6 +30,7 @@ from agent.transcript.records import (
     DiscardedRecord,
     InterruptedRecord,
     ModelRecord,
+    PartialRecord,
     Record,
     RewindRecord,
     SessionRecord,
@@ -72,7 +74,8 @@ class View:
     """The conversation as the next request will carry it.
 
     ``past`` has the facts of the folded turns, which ``summary`` covers. ``pending``
-    are the finished blocks of an assistant message that is still being received;
+    are the finished blocks of an assistant message that is still being received, and
+    ``partial`` the text of the one after them, as far as it was saved;
     ``paused`` is true when the server wants to go on with the last one.
     ``factor`` corrects estimates of its size; ``window`` is the window in tokens
     that a server's refusal has shown, 0 if none did. ``unfolded`` is what the view
@@ -88,6 +91,7 @@ class View:
     past: tuple[TurnFacts, ...] = ()
     turns: tuple[Turn, ...] = ()
     pending: tuple[Block, ...] = ()
+    partial: str = ""
     started: frozenset[str] = frozenset()
     anchor: Anchor | None = None
     paused: bool = False
@@ -121,7 +125,7 @@ class View:
     def running(self) -> bool:
         """Whether the newest turn still waits for the model or for tools."""
         return bool(self.turns) and (
-            bool(self.pending) or self.paused or not _is_closed(self.turns[-1])
+            bool(self.pending or self.partial) or self.paused or not _is_closed(self.turns[-1])
         )
 
 
@@ -185,7 +189,9 @@ def _next(view: View, record: Record) -> View:
             closed = close_turn(view)
             return replace(closed, turns=(*closed.turns, Turn(turn, (user_text(text),))))
         case BlockRecord(block):
-            return replace(view, pending=(*view.pending, block))
+            return replace(view, pending=(*view.pending, block), partial="")
+        case PartialRecord(text):
+            return replace(view, partial=view.partial + text)
         case AssistantEndRecord():
             return _end_message(view, record)
         case ToolStartRecord(tool_use_id):
@@ -197,7 +203,7 @@ def _next(view: View, record: Record) -> View:
         case InterruptedRecord():
             return close_turn(view)
         case DiscardedRecord():
-            return replace(view, pending=())
+            return replace(view, pending=(), partial="")
         case ModelRecord(model, factor):
             return replace(_drop_thinking(view), model=model, factor=factor, window=0)
         case ThinkingDroppedRecord():
@@ -215,7 +221,8 @@ def close_turn(view: View) -> View:
     """
     if not view.turns:
         return view
-    view = _add_assistant(replace(view, pending=()), view.pending)
+    received = (*view.pending, TextBlock(view.partial)) if view.partial else view.pending
+    view = _add_assistant(replace(view, pending=(), partial=""), received)
     view = replace(_answer_open_calls(view), started=frozenset(), paused=False)
     if _is_closed(view.turns[-1]):
         return view
@@ -232,7 +239,7 @@ def _end_message(view: View, record: AssistantEndRecord) -> View:
     before = len(view.messages)
     paused = record.stop_reason == "pause_turn"
     view = _add_assistant(
-        replace(view, pending=(), factor=record.factor, paused=paused), view.pending
+        replace(view, pending=(), partial="", factor=record.factor, paused=paused), view.pending
     )
     answered = len(view.messages) > before
     view = replace(view, window=record.window or view.window)

@@ -95,6 +95,7 @@ def test_a_killed_terminal_is_resumed_where_it_was(tmp_path: Path) -> None:
             chat.wait_for_prompt()
             chat.type("tell me\r")
             chat.wait_for("Word by word")
+            chat.read(2.5)
             chat.signal(signal.SIGKILL)
         server.script = Brain([Reply("Here again.")])
         with terminal(server, tmp_path, "-c") as chat:
@@ -104,6 +105,7 @@ def test_a_killed_terminal_is_resumed_where_it_was(tmp_path: Path) -> None:
         sent = str(server.messages_requests[-1].messages)
         assert "remember 8123" in sent
         assert "tell me" in sent
+        assert sent.count("Word by word") > 2, "what was received up to the last second is kept"
 
 
 def test_ctrl_c_stops_a_tool_and_its_children_at_once(tmp_path: Path) -> None:

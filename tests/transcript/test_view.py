@@ -20,6 +20,7 @@ from agent.transcript.records import (
     CompactionRecord,
     Entry,
     InterruptedRecord,
+    PartialRecord,
     Record,
     ToolResultRecord,
     ToolStartRecord,
@@ -155,3 +156,19 @@ def test_told_calls_stand_below_the_users_words() -> None:
     assert isinstance(turn.messages[1].blocks[0], ToolUseBlock)
     assert len(turn.messages) == 3
     assert history_fault(turn.messages) == ""
+
+
+def test_text_in_progress_survives_a_crash_and_gives_way_to_its_block() -> None:
+    records: list[Record] = [
+        SESSION,
+        UserRecord(1, "tell me"),
+        PartialRecord("Once upon "),
+        PartialRecord("a time"),
+    ]
+    crashed = build([*records, UserRecord(2, "go on")])
+    assert crashed.turns[0].messages[1].text == "Once upon a time"
+    finished = build([*records, BlockRecord(TextBlock("Once upon a time, there")), END])
+    assert [m.text for m in finished.messages] == ["tell me", "Once upon a time, there"]
+
+
+END = AssistantEndRecord("end_turn", "m", Usage(100, 7), prompt_tokens=100)
