@@ -122,7 +122,7 @@ class Session:
         """Run one turn. Cancelling the consumer stops it and keeps what was received."""
         turn = Turn(
             engine=self._engine,
-            tools=self._tool_runner(),
+            tools=ToolRunner(self._box, self._approval, self._transcript, self._tool_context),
             max_requests=self._settings.max_requests,
             retry_limit_seconds=None if self._patient else self._settings.retry_limit_seconds,
             prepare=self._learn_limits,
@@ -349,9 +349,6 @@ class Session:
         model = self._settings.summary_model
         return self._models.summary_budget(model) if model is not None else None
 
-    def _tool_runner(self) -> ToolRunner:
-        return ToolRunner(self._box, self._approval, self._transcript, self._tool_context)
-
     def _tool_context(self) -> ToolContext:
         chars = round(self._engine.budget.tokens * _RESULT_SHARE * _CHARS_PER_TOKEN)
         return ToolContext(
@@ -360,6 +357,7 @@ class Session:
             max_chars=min(max(chars, _LEAST_RESULT_CHARS), _MOST_RESULT_CHARS),
             timeout_seconds=self._settings.tool_timeout_seconds,
             emit=lambda _: None,
+            session_id=self.id,
         )
 
     def _priced(self, event: Event) -> Event:

@@ -98,9 +98,10 @@ def _whole(session: SessionRecord, conversation: Conversation) -> list[Placed]:
     def end_with(record: Record) -> None:
         whole.append(Placed(last, record))
 
-    if build(placed.record for placed in whole).running:
+    view = build(placed.record for placed in whole)
+    if view.running:
         end_with(InterruptedRecord("the imported conversation ended here"))
-    if conversation.models != {session.model}:
+    if conversation.models | {view.model} != {session.model}:
         # This also leaves out thinking, which only the model that it came from takes back.
         end_with(ModelRecord(session.model, session.factor))
     return whole

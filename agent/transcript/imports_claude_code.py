@@ -37,12 +37,15 @@ _NOT_TYPED = re.compile(r"<task-notification>|/[\w:-]+(?:\s|$)")
 
 def is_claude_code(lines: Sequence[Line]) -> bool:
     """Whether a file's lines are of this format."""
-    return any(
-        entry.get("type") in {"user", "assistant"}
-        and isinstance(entry.get("message"), Mapping)
-        and "parentUuid" in entry
-        for _, entry in lines
-    )
+    return any(_is_message(entry) for _, entry in lines)
+
+
+def _is_message(entry: Json) -> bool:
+    match entry:
+        case {"type": "user" | "assistant", "message": {"content": str() | list()}}:
+            return "parentUuid" in entry
+        case _:
+            return False
 
 
 def read_claude_code(lines: Sequence[Line], damaged: int, when: float) -> Conversation:
@@ -99,7 +102,8 @@ class _Reader:
         place = Place(number, self.when)
         match entry["type"]:
             case "system":
-                self.boundary = (number, entry.get("compactMetadata") or {})
+                facts = entry.get("compactMetadata")
+                self.boundary = (number, facts if isinstance(facts, Mapping) else {})
             case "assistant":
                 self._said(self.parts.pop(_message_id(number, entry), []))
             case "queue-operation":

@@ -95,10 +95,10 @@ def _path(lines: Sequence[Line]) -> list[Line]:
     number, entry = list(tree.values())[-1]
     while number not in on_path:
         on_path.add(number)
-        parent = entry["parentId"]
+        parent = next(strings(entry, "parentId"), "")
         if parent in tree:
             number, entry = tree[parent]
-        elif parent is not None:
+        elif entry["parentId"] is not None:
             on_path.update(range(number))
     return [(at, other) for at, other in lines if at in on_path or "parentId" not in other]
 

@@ -220,8 +220,27 @@ def _matching(connection: sqlite3.Connection, task: _Search, expression: str) ->
         },
     )
     now = time.time()
-    found = [_Place(*row) for row in rows]
+    found = [_place(row) for row in rows]
     return sorted(found, key=lambda place: place.fit * _freshness(now - place.when), reverse=True)
+
+
+def _place(row: tuple[object, ...]) -> _Place:
+    match row:
+        case (
+            str(session),
+            int(turn),
+            "user" | "assistant" | "call" | "result" as kind,
+            int(first),
+            int(last),
+            int(body),
+            float(when),
+            int(at),
+            int(size),
+            float(fit),
+        ):
+            return _Place(session, turn, kind, first, last, body, when, at, size, fit)
+        case _:
+            raise _UntrueError("a row of the index has other types")
 
 
 def _freshness(age: float) -> float:

@@ -1,7 +1,7 @@
 """The search index of a transcripts folder: an SQLite file derived from the logs.
 
-It holds where things were said, never what: a text is read from the log itself, so
-that an excerpt is true whatever the index says. The index is made again when it is
+It holds where words stand, not the texts: those are read from the log itself, so that
+an excerpt is true whatever the index says. The index is made again when it is
 missing, damaged, or of another version, and is brought up to date before each search.
 Several processes may use it; each writes in short transactions.
 """
@@ -287,7 +287,11 @@ class _Indexing:
         found = self._connection.execute(
             "SELECT * FROM sessions WHERE id = ?", (self._state.id,)
         ).fetchone()
-        return _State(*found) if found else _State(self._state.id)
+        if found is None:
+            return _State(self._state.id)
+        if not all(isinstance(number, int) for number in found[1:]):
+            raise sqlite3.DatabaseError("a row of the index has other types")
+        return _State(*found)
 
     def _store(self) -> None:
         self._connection.execute(

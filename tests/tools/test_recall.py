@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -113,7 +112,7 @@ async def test_an_answer_never_fills_the_window(tmp_path: Path, max_chars: int) 
 async def test_nothing_is_written_where_nothing_was_said(tmp_path: Path) -> None:
     outcome = await run_tool(Recall(), context(tmp_path), query="x")
     assert outcome.content.startswith("Nothing found")
-    assert not os.listdir(tmp_path)
+    assert not context(tmp_path).transcripts.exists()
 
 
 @pytest.mark.parametrize("query", ["", "  \n"])

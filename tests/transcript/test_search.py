@@ -262,6 +262,16 @@ def damage_places(path: Path) -> None:
         connection.execute("UPDATE blocks SET at = at + 7")
 
 
+def damage_types(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE blocks SET first = 'x', ts = NULL")
+
+
+def damage_states(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE sessions SET size = 0, indexed = 'x'")
+
+
 def damage_empty(path: Path) -> None:
     path.write_bytes(b"")
 
@@ -285,6 +295,8 @@ def damage_folder(path: Path) -> None:
         damage_version,
         damage_schema,
         damage_places,
+        damage_types,
+        damage_states,
         damage_empty,
         damage_gone,
         damage_folder,
