@@ -20,7 +20,7 @@ check: $(VENV)/.tested
 # Long runs: 2,000 random histories of 30 steps, every turn boundary of real sessions.
 faults: $(VENV)/.tested
 	TEST_PROFILE=faults $(BIN)/python -m pytest -n 2 --timeout=5400 tests/context/test_stateful.py \
-	  tests/context/test_real_folding.py tests/transcript
+	  tests/context/test_real_folding.py tests/transcript tests/faults
 
 # Measured claims; those on recorded sessions need ../shared/data and say so without it.
 bench: $(VENV)/.tested
