@@ -8,6 +8,7 @@ what was received is kept, and calls without a result are answered on the next t
 from __future__ import annotations
 
 import asyncio
+import itertools
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
@@ -159,9 +160,7 @@ async def _steps(turn: Turn) -> EventStream:
             async for event in events:
                 yield event
         calls = _open_calls(turn)
-        if turn.stop_reason == "pause_turn":
-            continue
-        if not calls:
+        if not calls and turn.stop_reason != "pause_turn":
             break
         for call in calls:
             refusal = _why_not_run(call, turn.stop_reason)
@@ -286,10 +285,8 @@ def _with_own_id(turn: Turn, block: Block) -> Block:
     """The block, with another id where a server gave a call none or one that was used."""
     if not isinstance(block, ToolUseBlock):
         return block
-    used = turn.engine.transcript.call_ids
-    if block.id and block.id not in used:
+    transcript = turn.engine.transcript
+    if block.id and not transcript.knows_call(block.id):
         return block
-    number = len(used) + 1
-    while f"toolu_{number:04d}" in used:
-        number += 1
-    return replace(block, id=f"toolu_{number:04d}")
+    numbered = (f"toolu_{number:04d}" for number in itertools.count(transcript.call_count + 1))
+    return replace(block, id=next(new for new in numbered if not transcript.knows_call(new)))

@@ -352,3 +352,14 @@ def test_waits_stay_bounded(attempt: int) -> None:
     wait = retries.wait(ProviderBusyError("busy"))
     assert wait is not None
     assert 0 < wait <= 60
+
+
+async def test_calls_of_a_paused_message_are_answered_before_it_goes_on(tmp_path: Path) -> None:
+    paused = Answer(
+        (TextBlock("So:"), ToolUseBlock("toolu_1", "number", {"lines": 1})), "pause_turn"
+    )
+    harness = make_harness(tmp_path, [paused, say("Done.")])
+    end = finished(await harness.turn("go"))
+    assert (end.text, end.error) == ("Done.", None)
+    assert harness.provider.requests[1].messages[-1].tool_results[0].is_error
+    harness.check_requests()

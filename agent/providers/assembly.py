@@ -30,13 +30,9 @@ class _OpenBlock:
 
 
 class Assembly:
-    """One answer being received. Feed it the events as dictionaries, in order.
-
-    ``complete`` is true once the server has said that the message is whole.
-    """
+    """One answer being received. Feed it the events as dictionaries, in order."""
 
     def __init__(self) -> None:
-        self.complete = False
         self._open: dict[int, _OpenBlock] = {}
         self._usage: dict[str, object] = {}
         self._stop_reason = ""
@@ -90,7 +86,6 @@ class Assembly:
         for index in sorted(self._open):
             yield BlockPart(_finished(self._open[index], CUT_OFF))
         self._open.clear()
-        self.complete = True
         yield EndPart(self._stop_reason, self.usage)
 
     @property

@@ -106,6 +106,7 @@ class Log:
             if recovered.torn:
                 log._write(b"\n")
         except BaseException:
+            # Whatever it was, an interrupt included: the lock must not stay held.
             os.close(descriptor)
             raise
         return log, recovered

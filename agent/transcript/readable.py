@@ -86,9 +86,13 @@ class Renderer:
             self._results[call] = Span(span.first + lines, span.last + lines)
 
     @property
-    def call_ids(self) -> frozenset[str]:
-        """The ids of all tool calls so far."""
-        return frozenset(self._tool_names)
+    def call_count(self) -> int:
+        """How many tool calls there were."""
+        return len(self._tool_names)
+
+    def knows_call(self, tool_use_id: str) -> bool:
+        """Whether a tool call had this id."""
+        return tool_use_id in self._tool_names
 
     @property
     def newest_turn(self) -> int:

@@ -67,6 +67,7 @@ class Transcript:
         try:
             transcript._replay(recovered)
         except BaseException:
+            # Whatever it was, an interrupt included: the lock must not stay held.
             transcript.close()
             raise
         return transcript
@@ -130,9 +131,13 @@ class Transcript:
         self._follow(self._renderer.feed(entry))
 
     @property
-    def call_ids(self) -> frozenset[str]:
-        """The ids of all tool calls that this session has ever seen."""
-        return self._renderer.call_ids
+    def call_count(self) -> int:
+        """How many tool calls this session has ever seen."""
+        return self._renderer.call_count
+
+    def knows_call(self, tool_use_id: str) -> bool:
+        """Whether a tool call of this session has ever had this id."""
+        return self._renderer.knows_call(tool_use_id)
 
     @property
     def next_turn(self) -> int:

@@ -55,11 +55,6 @@ class LiveRegion:
         """
         return max(self.console.width - 1, 1)
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing is drawn."""
-        return not self._rows
-
     def draw(self, lines: Sequence[Line]) -> None:
         """Show these lines in place of the ones before; only the last that fit the screen."""
         if not self.live:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -121,3 +122,25 @@ def run_agent(
         timeout=60,
         check=False,
     )
+
+
+def start_agent(
+    arguments: Sequence[str], cwd: Path, server: MessagesServer
+) -> subprocess.Popen[bytes]:
+    """Start the command line, unheard, to be stopped in the middle."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "agent", *arguments],
+        cwd=cwd,
+        env=environment(server, cwd),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+
+
+def wait_for_file(path: Path, seconds: float = 20.0) -> None:
+    """Wait until a file is there."""
+    deadline = time.monotonic() + seconds
+    while not path.exists():
+        assert time.monotonic() < deadline, f"no {path} within {seconds} s"
+        time.sleep(0.02)

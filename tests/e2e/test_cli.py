@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.support import Brain, environment, run_agent
+from tests.e2e.support import Brain, environment, run_agent, start_agent, wait_for_file
 from tests.server.demo import demo_reply
 from tests.server.replies import Reply, ToolUse, overloaded
 from tests.server.server import MessagesServer
@@ -253,17 +253,8 @@ def test_a_killed_process_loses_nothing_and_resumes(tmp_path: Path) -> None:
     options = ["--approval", "yolo", "--output-format", "json"]
     with MessagesServer(script=brain) as server:
         run_agent(["chat", "-p", "remember: 8123", *options], tmp_path, server)
-        process = subprocess.Popen(
-            [sys.executable, "-m", "agent", "chat", "-p", "run it", "--resume", *options],
-            cwd=tmp_path,
-            env=environment(server, tmp_path),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        deadline = time.monotonic() + 20
-        while not (tmp_path / "runs").exists() and time.monotonic() < deadline:
-            time.sleep(0.02)
+        process = start_agent(["chat", "-p", "run it", "--resume", *options], tmp_path, server)
+        wait_for_file(tmp_path / "runs")
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
         brain.steps = [Reply("What ran, I cannot know.")]
@@ -283,17 +274,8 @@ def test_a_signal_leaves_no_process_behind(tmp_path: Path, number: signal.Signal
     seconds = 5_000 + number
     call = Reply(tool_uses=[ToolUse("shell", {"command": f"touch on; sleep {seconds}"})])
     with MessagesServer(script=Brain([call])) as server:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "agent", "chat", "-p", "x", "--approval", "yolo"],
-            cwd=tmp_path,
-            env=environment(server, tmp_path),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        deadline = time.monotonic() + 20
-        while not (tmp_path / "on").exists() and time.monotonic() < deadline:
-            time.sleep(0.02)
+        process = start_agent(["chat", "-p", "x", "--approval", "yolo"], tmp_path, server)
+        wait_for_file(tmp_path / "on")
         process.send_signal(number)
         assert process.wait(10) == 128 + number
     left = subprocess.run(["pgrep", "-f", f"sleep {seconds}"], capture_output=True, check=False)
