@@ -125,8 +125,8 @@ async def run_program(
         lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(read_end, "rb", 0)
     )
     try:
-        try:
-            process = await asyncio.create_subprocess_exec(
+        starting = asyncio.create_task(
+            asyncio.create_subprocess_exec(
                 *arguments,
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=write_end,
@@ -135,11 +135,31 @@ async def run_program(
                 env=child_environment(os.environ),
                 start_new_session=True,
             )
+        )
+        try:
+            process = await _started(starting)
         finally:
             os.close(write_end)
         return await _supervise(process, reader, seconds, consume)
     finally:
         transport.close()
+
+
+async def _started(
+    starting: asyncio.Task[asyncio.subprocess.Process],
+) -> asyncio.subprocess.Process:
+    """The program once it runs; when cancelled before that, its whole group is ended.
+
+    Left to itself, a cancelled start kills the program alone, and not what that has
+    started meanwhile.
+    """
+    try:
+        return await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        await asyncio.wait({starting})
+        if starting.exception() is None:
+            await end_group(starting.result().pid, 0.0)
+        raise
 
 
 async def _supervise(

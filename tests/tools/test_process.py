@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import subprocess
 import time
 from pathlib import Path
 
@@ -106,3 +107,26 @@ async def test_no_descriptor_and_no_task_is_left(tmp_path: Path) -> None:
     await once()
     assert len({await once() for _ in range(3)}) == 1
     assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+def busy(seconds: float) -> None:
+    """What a loop that is busy with something else does to everybody."""
+    time.sleep(seconds)
+
+
+def running(pattern: str) -> bytes:
+    """The ids of processes whose command line matches."""
+    return subprocess.run(["pgrep", "-f", pattern], capture_output=True, check=False).stdout
+
+
+async def test_cancelling_at_any_moment_of_the_start_leaves_nothing(tmp_path: Path) -> None:
+    command = ["bash", "-c", "sleep 4711 & sleep 4712"]
+    for steps in range(12):
+        task = asyncio.create_task(run_program(command, tmp_path, 60.0, lambda _: True))
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        busy(0.03)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    assert running("sleep 471[12]") == b""
