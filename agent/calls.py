@@ -53,7 +53,9 @@ class ToolRunner:
         file = str(outcome.output_file) if outcome.output_file else ""
         # A server may refuse an empty result.
         content = outcome.content or "(no output)"
-        self.transcript.append(ToolResultRecord(call.id, content, outcome.is_error, seconds, file))
+        self.transcript.append(
+            ToolResultRecord(call.id, content, outcome.is_error, seconds, file, outcome.media)
+        )
         yield ToolCallFinished(call.id, call.name, content, outcome.is_error, seconds, outcome.diff)
 
     async def _act(

@@ -7,6 +7,7 @@
     ├── SessionError              no such session, or it cannot be opened
     ├── TranscriptError           a record could not be written
     ├── ToolError                 a tool could not do what was asked
+    ├── MediaError                an image or document cannot be sent
     ├── ContextTooLargeError      system, tools and request alone exceed the window
     └── ProviderError             a model's server refused or failed
         ├── ProviderBusyError     it may work later: overloaded, rate limited, unreachable
@@ -41,6 +42,10 @@ class TranscriptError(AgentError):
 
 class ToolError(AgentError):
     """A tool could not do what was asked; the message goes to the model."""
+
+
+class MediaError(AgentError):
+    """An image or document is damaged or too large; the message says which."""
 
 
 class ContextTooLargeError(AgentError):

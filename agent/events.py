@@ -51,7 +51,7 @@ class ContextSize:
 class CompactionReport:
     """What a compaction did.
 
-    ``method`` is ``stub``, ``summary``, ``digest`` or ``clip``. ``folded_turns``
+    ``method`` is ``stub``, ``summary``, ``digest``, ``clip`` or ``shed``. ``folded_turns``
     counts the turns that left the view; ``address`` is where they can be read (empty
     when none did); ``usage`` is what the summary has cost, ``kept_turns`` how many turns
     stay in the view, ``cost`` is in USD where prices are known. Sizes are in tokens.

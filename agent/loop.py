@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 
+from agent.attachments import NOTHING, Attachments
 from agent.calls import ToolRunner
 from agent.context import ladder
 from agent.context.engine import ContextEngine
@@ -80,7 +81,7 @@ class Turn:
             self.summary_usage += usage
 
 
-async def run_turn(turn: Turn, text: str) -> EventStream:
+async def run_turn(turn: Turn, text: str, attached: Attachments = NOTHING) -> EventStream:
     """Answer one typed user message; see :mod:`agent.events` for the order of events.
 
     Ends with ``TurnFinished`` whatever goes wrong. Only cancellation passes through.
@@ -90,8 +91,10 @@ async def run_turn(turn: Turn, text: str) -> EventStream:
     number = transcript.next_turn
     error: AgentError | None = None
     try:
-        transcript.append(UserRecord(number, text))
+        transcript.append(UserRecord(number, text, attached.media, attached.texts))
         yield TurnStarted(number)
+        for failure in attached.failures:
+            yield Notice(failure, "warning")
         await turn.prepare()
         async with aclosing(_steps(turn)) as steps:
             async for event in steps:

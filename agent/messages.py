@@ -44,12 +44,37 @@ class ToolUseBlock:
 
 
 @dataclass(frozen=True)
+class MediaBlock:
+    """An image or a PDF document that a user attached or a tool has read.
+
+    ``data`` is its content in base64 and ``tokens`` about what it costs in a prompt.
+    ``address`` names the file that keeps it, as a model is told it.
+    """
+
+    media_type: str
+    data: str
+    tokens: int
+    address: str = ""
+
+    @property
+    def line(self) -> str:
+        """The line that stands for it where only text can be."""
+        return f"[{self.media_type}, kept at {self.address or 'this place of the transcript'}]"
+
+
+@dataclass(frozen=True)
 class ToolResultBlock:
-    """The answer to one tool call."""
+    """The answer to one tool call: text, and what it shows beside it."""
 
     tool_use_id: str
     content: str
     is_error: bool = False
+    media: tuple[MediaBlock, ...] = ()
+
+    @property
+    def told(self) -> str:
+        """The whole result as text, with a line for each image or document."""
+        return "\n".join((self.content, *(media.line for media in self.media)))
 
 
 @dataclass(frozen=True)
@@ -64,7 +89,9 @@ class OpaqueBlock:
         return str(self.data.get("type", ""))
 
 
-Block: TypeAlias = TextBlock | ThinkingBlock | ToolUseBlock | ToolResultBlock | OpaqueBlock
+Block: TypeAlias = (
+    TextBlock | ThinkingBlock | ToolUseBlock | ToolResultBlock | MediaBlock | OpaqueBlock
+)
 
 
 @dataclass(frozen=True)
@@ -88,6 +115,21 @@ class Message:
     def tool_results(self) -> tuple[ToolResultBlock, ...]:
         """The tool results of this message, in order."""
         return tuple(block for block in self.blocks if isinstance(block, ToolResultBlock))
+
+    @property
+    def media(self) -> tuple[MediaBlock, ...]:
+        """The images and documents of this message, those in tool results too, in order."""
+        return tuple(media for block in self.blocks for media in _media_in(block))
+
+
+def _media_in(block: Block) -> tuple[MediaBlock, ...]:
+    match block:
+        case MediaBlock():
+            return (block,)
+        case ToolResultBlock(media=media):
+            return media
+        case _:
+            return ()
 
 
 @dataclass(frozen=True)
@@ -126,9 +168,9 @@ class Usage:
         return self.input_tokens + self.cache_read_input_tokens + self.cache_creation_input_tokens
 
 
-def user_text(text: str) -> Message:
-    """A user message of one text block."""
-    return Message("user", (TextBlock(text),))
+def user_text(text: str, *attached: Block) -> Message:
+    """A user message of one text block, and what is attached to it."""
+    return Message("user", (TextBlock(text), *attached))
 
 
 def assistant_text(text: str) -> Message:

@@ -11,8 +11,9 @@ from agent.context import ladder
 from agent.context.budget import Budget
 from agent.context.engine import ContextEngine
 from agent.context.overflow import Overflow
+from agent.context.shedding import shed_all
 from agent.errors import AgentError, ContextTooLargeError, ProviderError
-from agent.events import EventStream, Notice, RetryScheduled
+from agent.events import CompactionFinished, EventStream, Notice, RetryScheduled
 from agent.retry import Retries
 from agent.transcript.records import DiscardedRecord, ThinkingDroppedRecord
 
@@ -20,6 +21,17 @@ MOST_ATTEMPTS = 3
 """Tries to shorten one request."""
 
 _FOREIGN_THINKING = re.compile(r"invalid .?signature.? in .?thinking|thinking.*different conversa")
+
+_MEDIA = re.compile(r"\b(?:image|document|pdf|vision|multi-?modal|media)s?\b", re.IGNORECASE)
+
+
+def _refused_media(failure: ProviderError) -> bool:
+    """Whether a server does not take an image: a damaged one, or any at all.
+
+    It would be refused again with every later request.
+    """
+    refused = failure.status in {400, 413, 415, 422}
+    return refused and _MEDIA.search(str(failure)) is not None
 
 
 @dataclass
@@ -30,6 +42,7 @@ class Recovery:
     retries: Retries
     attempts: int = 0
     thinking_dropped: bool = False
+    media_shed: bool = False
     believed: Budget = field(init=False)
 
     def __post_init__(self) -> None:
@@ -44,6 +57,14 @@ class Recovery:
             self.thinking_dropped = True
             self.engine.transcript.append(ThinkingDroppedRecord(str(failure)))
             return
+        if _refused_media(failure) and not self.media_shed:
+            self.media_shed = True
+            self._discard_partial(str(failure))
+            for event in shed_all(self.engine):
+                yield event
+                if isinstance(event, CompactionFinished):
+                    yield Notice(f"the server refused an image or document: {failure}", "warning")
+                    return
         wait = self.retries.wait(failure)
         if wait is None:
             raise failure

@@ -8,6 +8,7 @@ from contextlib import aclosing
 from dataclasses import replace
 from pathlib import Path
 
+from agent.attachments import attachments_in
 from agent.calls import ToolRunner
 from agent.config import Settings
 from agent.context import ladder
@@ -128,7 +129,8 @@ class Session:
             prepare=self._learn_limits,
         )
         try:
-            async with aclosing(run_turn(turn, scrub(text))) as events:
+            attached = await attachments_in(text, self._tool_context())
+            async with aclosing(run_turn(turn, scrub(text), attached)) as events:
                 async for event in events:
                     if isinstance(event, TurnFinished):
                         for warning in self._transcript.take_warnings():

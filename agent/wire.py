@@ -13,6 +13,7 @@ from typing import assert_never
 
 from agent.messages import (
     Block,
+    MediaBlock,
     Message,
     OpaqueBlock,
     TextBlock,
@@ -23,9 +24,14 @@ from agent.messages import (
     Usage,
 )
 
+PDF = "application/pdf"
+
+UNKNOWN_MEDIA_TOKENS = 1_600
+"""An image of 1,120 x 1,120 pixels, about the largest that servers do not scale down."""
+
 
 def block_to_wire(block: Block) -> dict[str, object]:
-    """A block as the Messages API writes it. A call's ``defect`` is not part of it."""
+    """A block as the Messages API writes it, without what is ours alone, such as ``defect``."""
     match block:
         case TextBlock(text):
             return {"type": "text", "text": text}
@@ -33,15 +39,21 @@ def block_to_wire(block: Block) -> dict[str, object]:
             return {"type": "thinking", "thinking": thinking, "signature": signature}
         case ToolUseBlock(id=call_id, name=name, input=arguments):
             return {"type": "tool_use", "id": call_id, "name": name, "input": dict(arguments)}
-        case ToolResultBlock(tool_use_id, content, is_error):
+        case ToolResultBlock(tool_use_id, content, is_error, media):
+            shown: tuple[Block, ...] = (TextBlock(content), *media) if content.strip() else media
             result: dict[str, object] = {
                 "type": "tool_result",
                 "tool_use_id": tool_use_id,
-                "content": content,
+                "content": list(map(block_to_wire, shown)) if media else content,
             }
             if is_error:
                 result["is_error"] = True
             return result
+        case MediaBlock(media_type, data):
+            return {
+                "type": "document" if media_type == PDF else "image",
+                "source": {"type": "base64", "media_type": media_type, "data": data},
+            }
         case OpaqueBlock(data):
             return dict(data)
         case _:
@@ -59,8 +71,31 @@ def block_from_wire(data: Mapping[str, object]) -> Block:
             return ToolUseBlock(call_id, name, arguments, str(data.get("defect", "")))
         case {"type": "tool_result", "tool_use_id": str(call_id), "content": str(content)}:
             return ToolResultBlock(call_id, content, bool(data.get("is_error", False)))
+        case {"type": "tool_result", "tool_use_id": str(call_id), "content": list(parts)}:
+            return _result_from_wire(call_id, data, parts)
+        case {
+            "type": "image" | "document",
+            "source": {"type": "base64", "media_type": str(media_type), "data": str(content)},
+        }:
+            tokens, address = data.get("tokens"), data.get("address")
+            return MediaBlock(
+                media_type,
+                content,
+                tokens if isinstance(tokens, int) else UNKNOWN_MEDIA_TOKENS,
+                address if isinstance(address, str) else "",
+            )
         case _:
             return OpaqueBlock(dict(data))
+
+
+def _result_from_wire(call_id: str, data: Mapping[str, object], parts: list[object]) -> Block:
+    """A result of several parts; opaque if one of them is neither text nor media."""
+    blocks = [block_from_wire(part) for part in parts if isinstance(part, dict)]
+    texts = [block.text for block in blocks if isinstance(block, TextBlock)]
+    media = tuple(block for block in blocks if isinstance(block, MediaBlock))
+    if len(texts) + len(media) < len(parts):
+        return OpaqueBlock(dict(data))
+    return ToolResultBlock(call_id, "\n".join(texts), bool(data.get("is_error", False)), media)
 
 
 def message_to_wire(message: Message) -> dict[str, object]:

@@ -7,33 +7,45 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from agent.attachments import Attachments
 from agent.calls import ToolRunner
 from agent.context.budget import Budget
 from agent.context.engine import ContextEngine
 from agent.events import Event, EventStream, TurnFinished
 from agent.loop import Turn, run_turn
-from agent.messages import Message, ToolSpec
+from agent.messages import MediaBlock, Message, ToolSpec
 from agent.providers.base import Request
 from agent.providers.scripted import Answer, Failure, ScriptedProvider
 from agent.tools.approval import Approval
 from agent.tools.base import Action, ToolContext, ToolOutcome
+from agent.tools.limits import keep_media
 from agent.tools.registry import ToolBox
 from agent.transcript.records import SessionRecord
 from agent.transcript.store import Transcript
 from agent.wire import message_to_wire
 from tests.server.rules import check_history
 
+PICTURE = MediaBlock(
+    "image/png",
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNoAAAAggCBd81ytgAAAABJRU5ErkJggg==",
+    300,
+)
+"""One grey pixel, said to cost as much as a photograph."""
+
 
 @dataclass
 class NumberTool:
-    """A tool for tests: returns as many numbered lines as it is asked for; -1 hangs."""
+    """A tool for tests: as many numbered lines and images as it is asked for; -1 lines hang."""
 
     calls: int = 0
     spec: ToolSpec = field(
         default_factory=lambda: ToolSpec(
             "number",
             "Numbered lines.",
-            {"type": "object", "properties": {"lines": {"type": "integer"}}},
+            {
+                "type": "object",
+                "properties": {"lines": {"type": "integer"}, "images": {"type": "integer"}},
+            },
         )
     )
 
@@ -50,13 +62,21 @@ class NumberTool:
         lines = count if isinstance(count, int) else 1
         if lines < 0:
             await asyncio.sleep(60)
-        return ToolOutcome("\n".join(f"line {n} of call {self.calls}" for n in range(lines)))
+        images = arguments.get("images")
+        media = (PICTURE,) * (images if isinstance(images, int) else 0)
+        text = "\n".join(f"line {n} of call {self.calls}" for n in range(lines))
+        return ToolOutcome(text, media=media)
 
 
 def size_of(request: Request) -> int:
-    """A prompt's size for scripted servers: a token for each three characters on the wire."""
+    """A prompt's size for scripted servers: a token for each three characters on the wire.
+
+    Images cost what they say.
+    """
+    media = [item for message in request.messages for item in message.media]
     text = request.system + str(request.tools) + str([message_to_wire(m) for m in request.messages])
-    return len(text) // 3
+    tokens = sum(item.tokens for item in media)
+    return (len(text) - sum(len(item.data) for item in media)) // 3 + tokens
 
 
 @dataclass
@@ -76,9 +96,11 @@ class Harness:
         """Run one turn and collect its events."""
         return [event async for event in self.events(text, **settings)]
 
-    def events(self, text: str, *, max_requests: int = 50) -> EventStream:
+    def events(self, text: str, *, max_requests: int = 50, images: int = 0) -> EventStream:
         turn = Turn(self.engine, self.tools, max_requests, 5.0, prepare=self.prepare)
-        return run_turn(turn, text)
+        folder = self.transcript.output_folder
+        kept = (keep_media(PICTURE, folder.parents[1], folder) for _ in range(images))
+        return run_turn(turn, text, Attachments(media=tuple(kept)))
 
     def check_requests(self, window: int | None = None) -> None:
         """See that every request was valid, and none larger than the window."""

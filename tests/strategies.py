@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from hypothesis import strategies as st
 
@@ -24,6 +24,7 @@ from agent.transcript.records import (
     UnknownRecord,
     UserRecord,
 )
+from tests.harness import PICTURE
 
 SESSION = SessionRecord("s-1", "/tmp", "test-model", "Be brief.", ())
 
@@ -40,9 +41,13 @@ class Story:
     calls: int = 0
     kept_from: int = 1
 
-    def user(self, text: str) -> None:
+    def user(self, text: str, images: int = 0) -> None:
         self.turn += 1
-        self.records.append(UserRecord(self.turn, text))
+        media = tuple(
+            replace(PICTURE, address=f".transcripts/s-1/{self.turn}-{n}.png") for n in range(images)
+        )
+        attached = ("[Attached: notes.txt]\nbuy walnuts",) if images else ()
+        self.records.append(UserRecord(self.turn, text, media, attached))
 
     def blocks(self, thinking: bool, text: str, count: int) -> list[str]:
         if text and len(text) % 3 == 0:
@@ -66,16 +71,18 @@ class Story:
 
     def result(self, call_id: str, text: str) -> None:
         self.records.append(ToolStartRecord(call_id))
-        self.records.append(ToolResultRecord(call_id, text, is_error=False))
+        media = (replace(PICTURE, address=f".transcripts/s-1/{call_id}.png"),)
+        shown = media if len(text) % 5 == 0 else ()
+        self.records.append(ToolResultRecord(call_id, text, is_error=False, media=shown))
 
-    def compaction(self, keep: int, stub: bool) -> None:
+    def compaction(self, keep: int, stub: bool, shed: int) -> None:
         cut = max(self.turn - keep + 1, self.kept_from)
         results = [r for r in self.records if isinstance(r, ToolResultRecord)]
         replaced = {r.tool_use_id: "[stub]" for r in results} if stub else {}
         self.kept_from = cut
         summary = "what happened before" if cut > 1 else ""
         self.records.append(
-            CompactionRecord("auto", "summary", cut, summary, summary, replaced=replaced)
+            CompactionRecord("auto", "summary", cut, summary, summary, replaced=replaced, shed=shed)
         )
 
 
@@ -84,7 +91,7 @@ def stories(draw: st.DrawFn) -> list[Record]:
     """Records of a session that may be interrupted at any point."""
     story = Story()
     for _ in range(draw(st.integers(1, 6))):
-        story.user(draw(texts))
+        story.user(draw(texts), draw(st.integers(0, 2)))
         for _ in range(draw(st.integers(0, 3))):
             text = draw(any_text)
             ids = story.blocks(draw(st.booleans()), text, draw(st.integers(0, 3)))
@@ -117,7 +124,7 @@ def stories(draw: st.DrawFn) -> list[Record]:
             )
         )
         if draw(st.integers(0, 3)) == 0:
-            story.compaction(draw(st.integers(0, 3)), draw(st.booleans()))
+            story.compaction(draw(st.integers(0, 3)), draw(st.booleans()), draw(st.integers(0, 3)))
         if draw(st.integers(0, 5)) == 0:
             story.records.append(RewindRecord(draw(st.integers(1, story.turn))))
     return story.records

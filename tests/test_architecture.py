@@ -21,10 +21,17 @@ LAYERS = (
     {"agent.cli", "agent.__main__"},
     {"agent.ui"},
     {"agent.session"},
-    {"agent.loop", "agent.calls", "agent.recovery", "agent.models", "agent.reports"},
+    {
+        "agent.loop",
+        "agent.attachments",
+        "agent.calls",
+        "agent.recovery",
+        "agent.models",
+        "agent.reports",
+    },
     {"agent.context", "agent.tools", "agent.providers", "agent.config"},
     {"agent.transcript"},
-    {"agent.events", "agent.wire", "agent.retry"},
+    {"agent.events", "agent.media", "agent.wire", "agent.retry"},
     {"agent.messages", "agent.errors"},
     {"agent"},
 )
@@ -36,6 +43,7 @@ ONLY_IN = {
     "prompt_toolkit": {"agent.ui"},
     "tiktoken": {"agent.context.tokens"},
     "pathspec": {"agent.tools"},
+    "PIL": {"agent.media"},
 }
 
 
@@ -112,7 +120,7 @@ def loaded_by(code: str) -> set[str]:
     return set(done.stdout.split())
 
 
-HEAVY = {"anthropic", "prompt_toolkit", "tiktoken", "pydantic", "httpx2", "markdown_it"}
+HEAVY = {"anthropic", "prompt_toolkit", "tiktoken", "pydantic", "httpx2", "markdown_it", "PIL"}
 
 
 def test_the_command_line_imports_nothing_heavy() -> None:

@@ -174,8 +174,9 @@ def cut_newest_results(engine: ContextEngine, descent: Descent) -> CompactionRec
         return None
     tokens = meter.messages(view, (newest,))
     room = max(engine.budget.tokens - (meter.whole(view) - tokens), 0)
-    length = sum(len(result.content) for result in newest.tool_results)
-    chars = round(length * min(room / tokens, 1) * _CUT_MARGIN)
+    length = sum(len(result.told) for result in newest.tool_results)
+    text = tokens - sum(media.tokens for media in newest.media)
+    chars = round(length * min(room / max(text, 1), 1) * _CUT_MARGIN)
     address = engine.transcript.result_address
     return replace(
         _clipping_draft(engine, descent), replaced=plan.clip_results(newest, chars, address)

@@ -17,6 +17,7 @@ from agent.context.drafts import Descent
 from agent.context.engine import ContextEngine
 from agent.context.overflow import Overflow, classify
 from agent.context.plan import FoldPlan
+from agent.context.shedding import shed_half, shed_over_limits
 from agent.context.summariser import write_summary
 from agent.context.summary import Summary, SummaryError, summary_tokens
 from agent.context.validity import history_fault
@@ -49,6 +50,8 @@ async def fit(engine: ContextEngine) -> EventStream:
     :raises ContextTooLargeError: what cannot be folded exceeds the window.
     :raises TranscriptError: a compaction could not be saved.
     """
+    for event in shed_over_limits(engine):
+        yield event
     size = await engine.measure()
     if size.tokens <= size.budget:
         return
@@ -152,6 +155,12 @@ async def rescue(engine: ContextEngine, overflow: Overflow, max_tokens: int) -> 
     real = overflow.size or engine.size().tokens
     engine.know_size(real)
     if overflow.kind == "bytes":
+        shed = False
+        for event in shed_half(engine):
+            shed = shed or isinstance(event, CompactionFinished)
+            yield event
+        if shed:
+            return
         tokens = max(min(engine.budget.tokens, real // 2), 1)
         engine.budget = replace(engine.budget, tokens=tokens)
     else:

@@ -216,7 +216,7 @@ def _name(path: str) -> str:
     return path.rsplit("/", 1)[-1]
 
 
-_ACTIONS = ("searched", "read", "edited", "written")
+_ACTIONS = ("searched", "read", "attached", "edited", "written")
 
 
 def _commands(past: Sequence[TurnFacts]) -> Iterator[str]:

@@ -50,21 +50,23 @@ def fitting_keep(view: View, keep: int, room: int, measure: Callable[[Turn], int
 
 
 def stub_results(turns: Sequence[Turn], address: Callable[[str], str]) -> dict[str, str]:
-    """Lines with an address for the long tool results of the given turns."""
+    """Lines with an address for the given turns' results that are long or show an image."""
     return {
         result.tool_use_id: stub(result, address(result.tool_use_id))
         for turn in turns
         for message in turn.messages
         for result in message.tool_results
-        if len(result.content) > STUB_CHARS
+        if len(result.content) > STUB_CHARS or result.media
     }
 
 
 def stub(result: ToolResultBlock, address: str) -> str:
     """The line that stands for a result. Its last line is kept: it has a command's exit code."""
     last = result.content.rstrip().rsplit("\n", 1)[-1]
-    ending = f"\n{last}" if len(last) <= 80 and last.startswith("[") else ""
-    return f"[{len(result.content)} characters; read them at {address}]{ending}"
+    lines = [f"[{len(result.content)} characters; read them at {address}]"]
+    if len(last) <= 80 and last.startswith("["):
+        lines.append(last)
+    return "\n".join((*lines, *(media.line for media in result.media)))
 
 
 def call_groups(messages: Sequence[Message]) -> int:
@@ -107,7 +109,9 @@ def tell(
 
 def _outcome(result: ToolResultBlock, address: str) -> str:
     state = "error, " if result.is_error else ""
-    return f"{state}{_clip(result.content, 160)} ({len(result.content)} characters at {address})"
+    shown = "".join(f" {media.line}" for media in result.media)
+    size = f"{len(result.content)} characters at {address}"
+    return f"{state}{_clip(result.content, 160)} ({size}){shown}"
 
 
 def _newest(lines: list[str], chars: int) -> list[str]:
@@ -125,18 +129,21 @@ def _newest(lines: list[str], chars: int) -> list[str]:
 def clip_results(message: Message, chars: int, address: Callable[[str], str]) -> dict[str, str]:
     """The results of one message cut to ``chars`` characters in all, longest first.
 
-    Each keeps its head and its tail, with the address of the whole in between.
+    Each keeps its head and its tail, with the address of the whole in between; of
+    images and documents there is a line.
     """
-    results = sorted(message.tool_results, key=lambda result: len(result.content))
+    results = sorted(message.tool_results, key=lambda result: len(result.told))
     clipped: dict[str, str] = {}
     left = chars
     for index, result in enumerate(results):
         share = max(left // (len(results) - index), 0)
-        if len(result.content) > share:
+        if len(result.told) > share:
             clipped[result.tool_use_id] = _head_and_tail(
-                result.content, share, address(result.tool_use_id)
+                result.told, share, address(result.tool_use_id)
             )
-        left -= min(len(result.content), share)
+        elif result.media:
+            clipped[result.tool_use_id] = result.told
+        left -= min(len(result.told), share)
     return clipped
 
 

@@ -8,7 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from agent.messages import Block, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
+from agent.messages import (
+    Block,
+    MediaBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+)
 from agent.transcript.turns import Turn
 from agent.wire import compact_json
 
@@ -66,8 +73,10 @@ def _told(block: Block, role: str, turn: int) -> tuple[str, str]:
         case ToolUseBlock(name=name, input=arguments):
             text = compact_json(dict(arguments))
             return f"[tool call {' '.join(name.split())}, turn {turn}]", _shortened(text)
-        case ToolResultBlock(content=content):
-            return f"[tool result, turn {turn}]", _shortened(content)
+        case ToolResultBlock():
+            return f"[tool result, turn {turn}]", _shortened(block.told)
+        case MediaBlock():
+            return f"[attached by the {role}, turn {turn}]", block.line
         case ThinkingBlock():
             return "", ""
         case _:

@@ -16,6 +16,7 @@ from typing import TypeVar
 
 from agent.messages import (
     Block,
+    MediaBlock,
     Message,
     OpaqueBlock,
     TextBlock,
@@ -44,6 +45,9 @@ _RESULT_TOKENS = 8
 in the median of 458 steps of real Claude Code sessions with two models, far more than
 their JSON would; content there is 1.0 to 1.3 times the installed vocabulary's count, and
 one factor for text, calls and results fits as well as one for each."""
+
+_LEAST_MEDIA_TOKENS = 100
+"""So that the line in its place is always smaller, however small an image is."""
 
 _PIECE = 4_000
 _MOST_PIECES = 24
@@ -160,8 +164,11 @@ def count_block(block: Block) -> Count:
         case ToolUseBlock(name=name, input=arguments):
             text = f"{name} {compact_json(dict(arguments))}"
             return Count(count_text(text), _CALL_TOKENS)
-        case ToolResultBlock(content=content):
-            return Count(count_text(content), _RESULT_TOKENS)
+        case ToolResultBlock(content=content, media=media):
+            own = Count(count_text(content), _RESULT_TOKENS)
+            return sum(map(count_block, media), own)
+        case MediaBlock(tokens=tokens):
+            return Count(0, max(tokens, _LEAST_MEDIA_TOKENS))
         case OpaqueBlock(data):
             return Count(count_text(compact_json(dict(data))), _BLOCK_TOKENS)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal, Protocol, TypeAlias
 
 from agent.errors import ToolError
-from agent.messages import ToolSpec
+from agent.messages import MediaBlock, ToolSpec
 
 ActionKind: TypeAlias = Literal["read", "write", "execute"]
 
@@ -36,14 +36,15 @@ class Action:
 class ToolOutcome:
     """A tool's full result, before it is capped for the model.
 
-    ``capped`` is true when the tool has already bounded ``content`` itself and
-    says in it how to page.
+    ``media`` are images or documents that the model shall see. ``capped`` is true
+    when the tool has already bounded ``content`` itself and says in it how to page.
     """
 
     content: str
     is_error: bool = False
     diff: str = ""
     capped: bool = False
+    media: tuple[MediaBlock, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from agent.messages import scrub
+from agent.messages import MediaBlock, scrub
 from agent.tools.base import ToolContext, ToolOutcome
 from agent.tools.paths import shown_path
 
@@ -27,6 +28,7 @@ class BoundedOutcome:
     is_error: bool = False
     diff: str = ""
     output_file: Path | None = None
+    media: tuple[MediaBlock, ...] = ()
 
 
 def cap(text: str, max_chars: int, note: str) -> str:
@@ -73,8 +75,8 @@ def _line_start(text: str, limit: int) -> int:
     return start if start > 0 and (start - limit) * 2 <= len(text) - limit else limit
 
 
-def save_output(folder: Path, name: str, text: str) -> Path:
-    """Write a text to a new file in ``folder`` and return its path.
+def save_output(folder: Path, name: str, content: bytes) -> Path:
+    """Write a new file in ``folder`` and return its path.
 
     The file is ``0600`` and named ``NNNN-<name>``, the name made safe and the
     number the next free one. ``folder``, and the folder above it, are made
@@ -90,7 +92,7 @@ def save_output(folder: Path, name: str, text: str) -> Path:
     finally:
         os.close(above)
     try:
-        file_name = _write_new(descriptor, safe, scrub(text).encode("utf-8"))
+        file_name = _write_new(descriptor, safe, content)
     finally:
         os.close(descriptor)
     return folder / file_name
@@ -142,15 +144,41 @@ def bounded(
     note = ""
     if len(content) > context.max_chars and not outcome.capped:
         try:
-            file = save_output(folder, f"{tool_name}.txt", content)
+            file = save_output(folder, f"{tool_name}.txt", content.encode("utf-8"))
         except OSError as error:
             note = f"the whole output could not be saved: {error.strerror or error}"
         else:
             shown = shown_path(file.resolve(), context.cwd.resolve())
             note = f'the whole output: read_file(path="{shown}", offset=1)'
+    media, lost = _kept(outcome.media, context.cwd, folder)
+    shown = cap(content, context.max_chars, note)
     return BoundedOutcome(
-        content=cap(content, context.max_chars, note),
+        content=f"{shown}\n{lost}" if lost else shown,
         is_error=outcome.is_error,
         diff=scrub(outcome.diff),
         output_file=file,
+        media=media,
     )
+
+
+def _kept(
+    media: tuple[MediaBlock, ...], cwd: Path, folder: Path
+) -> tuple[tuple[MediaBlock, ...], str]:
+    """The images and documents with their addresses; what to say where saving failed."""
+    try:
+        return tuple(keep_media(item, cwd, folder) for item in media), ""
+    except OSError as error:
+        return media, f"[no copy of it could be saved: {error.strerror or error}]"
+
+
+def keep_media(media: MediaBlock, cwd: Path, folder: Path) -> MediaBlock:
+    """The image or document with its address, saved in ``folder`` unless it has one.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    if media.address:
+        return media
+    name = media.media_type.replace("/", ".")
+    file = save_output(folder, name, base64.b64decode(media.data))
+    return replace(media, address=shown_path(file.resolve(), cwd.resolve()))

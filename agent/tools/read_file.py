@@ -6,10 +6,11 @@ import io
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import BinaryIO
 
-from agent.errors import ToolError
+from agent.errors import MediaError, ToolError
+from agent.media import MEDIA_TYPES, MOST_SOURCE_BYTES, load_media
 from agent.messages import ToolSpec
 from agent.tools.arguments import integer, object_schema, one_line, text
 from agent.tools.base import Action, ToolContext, ToolOutcome
@@ -55,6 +56,7 @@ class ReadFile:
     spec = ToolSpec(
         "read_file",
         "Read a text file in pages of numbered lines; the last line says how to go on. "
+        "Images and PDFs are shown. "
         "Earlier turns that left this conversation are in .transcripts/ and can be read, too.",
         object_schema(
             "path",
@@ -83,11 +85,34 @@ class ReadFile:
         limit = integer(arguments, "limit", count)
         room = max(context.max_chars, _MIN_PAGE_CHARS) - _NOTE_CHARS
 
+        if media_type := MEDIA_TYPES.get(target.path.suffix.lower()):
+            return await in_thread(lambda _: _shown(target, media_type, context.max_chars))
+
         def work(stop: Stop) -> str:
             with explained("read", target), os.fdopen(open_regular(target.path), "rb") as file:
                 return read_page(file, target.shown, start, limit, room, stop)
 
         return ToolOutcome(await in_thread(work), capped=True)
+
+
+def _shown(target: Target, media_type: str, most_tokens: int) -> ToolOutcome:
+    """An image or document as the model sees it, of at most so many tokens."""
+    with explained("read", target), os.fdopen(open_regular(target.path), "rb") as file:
+        content = file.read(MOST_SOURCE_BYTES + 1)
+    if len(content) > MOST_SOURCE_BYTES:
+        raise ToolError(f"{target.shown} has more than {MOST_SOURCE_BYTES:,} bytes.")
+    try:
+        media = load_media(content, media_type)
+    except MediaError as error:
+        raise ToolError(f"{target.shown}: {error}.") from error
+    if media.tokens > most_tokens:
+        raise ToolError(
+            f"{target.shown} would take about {media.tokens:,} tokens, and {most_tokens:,} are "
+            "free for it: take a part of it, or its text."
+        )
+    kept = replace(media, address=target.shown) if target.in_transcripts else media
+    said = f"[{target.shown}: {media.media_type}, {len(content):,} bytes]"
+    return ToolOutcome(said, capped=True, media=(kept,))
 
 
 def _located(arguments: Mapping[str, object], context: ToolContext) -> tuple[Target, int, int]:

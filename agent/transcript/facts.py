@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TypeVar
 
-from agent.messages import Message, TextBlock, ToolResultBlock, ToolUseBlock
+from agent.messages import MediaBlock, Message, TextBlock, ToolResultBlock, ToolUseBlock
 from agent.transcript.identifiers import Identifier, identifiers_of, weightiest
 from agent.transcript.instructions import Instruction, instructions_in
 
@@ -30,7 +30,7 @@ _EDGE_CHARS = 2_000
 
 @dataclass(frozen=True, slots=True)
 class FileFact:
-    """A file the turn touched; ``action`` is read, written, edited or searched."""
+    """A file the turn touched; ``action`` is attached, read, written, edited or searched."""
 
     path: str
     action: str
@@ -78,7 +78,7 @@ def facts_of(
         number=number,
         asked=asked[:_ASKED_CHARS],
         answer=_last_answer(messages)[:_ANSWER_CHARS],
-        files=_latest(chain.from_iterable(_files(*call) for call in calls)),
+        files=_latest(chain(_attached(messages), *(_files(*call) for call in calls))),
         commands=_latest(chain.from_iterable(_commands(*call) for call in calls)),
         errors=_latest(error for _, result in calls for error in _errors(result))[-_MOST_ERRORS:],
         instructions=instructions_in(asked),
@@ -145,6 +145,12 @@ _ACTIONS = {
     **dict.fromkeys(("read", "view", "open", "cat"), "read"),
     **dict.fromkeys(("grep", "search", "find", "glob", "list", "ls"), "searched"),
 }
+
+
+def _attached(messages: Sequence[Message]) -> Iterator[FileFact]:
+    for block in messages[0].blocks if messages else ():
+        if isinstance(block, MediaBlock) and block.address:
+            yield FileFact(block.address, "attached")
 
 
 def _files(use: ToolUseBlock, result: ToolResultBlock | None) -> Iterator[FileFact]:

@@ -8,10 +8,18 @@ Lines are counted by the newline byte alone, as ``read_file`` counts them.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from agent.messages import OpaqueBlock, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
+from agent.messages import (
+    MediaBlock,
+    OpaqueBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+)
 from agent.transcript.records import (
     AssistantEndRecord,
     BlockRecord,
@@ -115,9 +123,11 @@ class Renderer:
                 self._speaking = False
                 origin = f"- forked from: {parent}\n" if parent else ""
                 return f"# Session {session_id}\n\n- folder: {cwd}\n- model: {model}\n{origin}\n"
-            case UserRecord(turn, text):
+            case UserRecord(turn, text, media, attached):
                 self._speaking = False
-                return f"## Turn {turn} · user · {_when(ts)}\n\n{text}\n\n"
+                texts = "".join(f"{_fenced(part, '')}\n" for part in attached)
+                heading = f"## Turn {turn} · user · {_when(ts)}"
+                return f"{heading}\n\n{text}\n\n{texts}{_lines(media)}"
             case BlockRecord():
                 return self._block(record)
             case ToolResultRecord():
@@ -165,7 +175,7 @@ class Renderer:
                 self._tool_names[call_id] = name
                 details = _fenced(compact_json(dict(arguments)), "json")
                 return f"{heading}#### Tool call: {_one_line(name)} ({call_id})\n\n{details}\n"
-            case OpaqueBlock() | ToolResultBlock():
+            case OpaqueBlock() | ToolResultBlock() | MediaBlock():
                 return f"{heading}[a {type(record.block).__name__}, not shown]\n\n"
 
     def _result(self, record: ToolResultRecord) -> str:
@@ -173,15 +183,20 @@ class Renderer:
         state = " · error" if record.is_error else ""
         output = f"whole output: {record.output_file}\n\n" if record.output_file else ""
         heading = f"#### Tool result: {name} ({record.tool_use_id}){state}\n\n"
-        return f"{heading}{output}{_fenced(record.content, '')}\n"
+        return f"{heading}{output}{_fenced(record.content, '')}\n{_lines(record.media)}"
+
+
+def _lines(media: Sequence[MediaBlock]) -> str:
+    return "".join(f"{item.line}\n\n" for item in media)
 
 
 def _boundary(record: CompactionRecord) -> str:
-    what = (
-        f"{record.folded_turns} turns folded"
-        if record.folded_turns
-        else f"{len(record.replaced)} tool results shortened"
-    )
+    if record.folded_turns:
+        what = f"{record.folded_turns} turns folded"
+    elif record.shed:
+        what = f"{record.shed} images or documents left out"
+    else:
+        what = f"{len(record.replaced)} tool results shortened"
     address = f"; {record.address}" if record.address else ""
     heading = (
         f"{BOUNDARY} {what} ({record.trigger}, {record.method}): "

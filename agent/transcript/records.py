@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 
 from agent.messages import (
     Block,
+    MediaBlock,
     OpaqueBlock,
     TextBlock,
     ThinkingBlock,
@@ -65,10 +66,16 @@ class SessionRecord:
 
 @dataclass(frozen=True)
 class UserRecord:
-    """A typed user message. It begins turn number ``turn`` (from 1)."""
+    """A typed user message. It begins turn number ``turn`` (from 1).
+
+    Attached to it are texts, each with a heading that names its file, and images or
+    documents.
+    """
 
     turn: int
     text: str
+    media: tuple[MediaBlock, ...] = ()
+    attached: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -126,6 +133,7 @@ class ToolResultRecord:
     is_error: bool
     seconds: float = 0.0
     output_file: str = ""
+    media: tuple[MediaBlock, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -137,9 +145,10 @@ class CompactionRecord:
     of it that a model wrote). ``replaced`` maps ids of tool calls in kept turns to
     the text that stands for their result from now on. In the newest turn, the
     first ``told_messages`` messages after the user's are replaced by the lines
-    ``told``, which then stand below the user's words. ``window`` is a window that
-    a server's refusal has shown, 0 for none; ``factor`` as in
-    :class:`AssistantEndRecord`. Sizes are in tokens.
+    ``told``, which then stand below the user's words. Of the images and documents in
+    the turns that stay, the oldest ``shed`` are replaced by a line with their address.
+    ``window`` is a window that a server's refusal has shown, 0 for none; ``factor``
+    as in :class:`AssistantEndRecord`. Sizes are in tokens.
     """
 
     trigger: str
@@ -150,6 +159,7 @@ class CompactionRecord:
     replaced: Mapping[str, str] = field(default_factory=dict)
     told: tuple[str, ...] = ()
     told_messages: int = 0
+    shed: int = 0
     address: str = ""
     folded_turns: int = 0
     tokens_before: int = 0
@@ -308,6 +318,8 @@ def _to_json(value: object) -> object:
             return usage_to_wire(value)
         case ToolUseBlock(defect=str(defect)) if defect:
             return {**block_to_wire(value), "defect": defect}
+        case MediaBlock(tokens=tokens, address=address):
+            return {**block_to_wire(value), "tokens": tokens, "address": address}
         case TextBlock() | ThinkingBlock() | ToolUseBlock() | ToolResultBlock() | OpaqueBlock():
             return block_to_wire(value)
         case ToolSpec():
@@ -349,6 +361,11 @@ def _tools(value: object) -> tuple[ToolSpec, ...]:
     return tuple(tool_from_wire(item) for item in _expect(list)(value) if isinstance(item, dict))
 
 
+def _media(value: object) -> tuple[MediaBlock, ...]:
+    blocks = map(block_from_wire, _expect(list)(value))
+    return tuple(block for block in blocks if isinstance(block, MediaBlock))
+
+
 _READERS: Mapping[str, Callable[[object], Any]] = {
     "str": _expect(str),
     "int": _expect(int),
@@ -357,6 +374,7 @@ _READERS: Mapping[str, Callable[[object], Any]] = {
     "Block": lambda value: block_from_wire(_expect(dict)(value)),
     "Usage": lambda value: usage_from_wire(_expect(dict)(value)),
     "tuple[ToolSpec, ...]": _tools,
+    "tuple[MediaBlock, ...]": _media,
     "tuple[str, ...]": lambda value: tuple(str(item) for item in _expect(list)(value)),
     "Mapping[str, str]": _expect(dict),
 }

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from agent.messages import (
     Block,
+    MediaBlock,
     Message,
     TextBlock,
     ThinkingBlock,
@@ -88,9 +89,9 @@ def sendable(blocks: tuple[Block, ...]) -> tuple[Block, ...]:
 
 def told_turn(turn: Turn, told: tuple[str, ...], count: int) -> Turn:
     """The turn with its first ``count`` messages after the user's told as lines."""
-    words = turn.messages[0].blocks[0]
+    request = turn.messages[0].blocks[:-1] if turn.told else turn.messages[0].blocks
     block = TextBlock("\n".join((TOLD_HEADING, *told)))
-    messages = (Message("user", (words, block)), *turn.messages[1 + count :])
+    messages = (Message("user", (*request, block)), *turn.messages[1 + count :])
     return Turn(turn.number, messages, told, turn.all_facts)
 
 
@@ -110,5 +111,36 @@ def with_replaced(turn: Turn, replaced: Mapping[str, str]) -> Turn:
 
 def _replaced(block: Block, replaced: Mapping[str, str]) -> Block:
     if isinstance(block, ToolResultBlock) and block.tool_use_id in replaced:
-        return replace(block, content=replaced[block.tool_use_id])
+        return replace(block, content=replaced[block.tool_use_id], media=())
     return block
+
+
+def without_oldest_media(turns: Sequence[Turn], count: int) -> tuple[Turn, ...]:
+    """The turns with lines in place of their first ``count`` images and documents."""
+    result: list[Turn] = []
+    for turn in turns:
+        messages: list[Message] = []
+        for message in turn.messages:
+            blocks = []
+            for block in message.blocks:
+                shed, count = _shed(block, count)
+                blocks.append(shed)
+            messages.append(Message(message.role, tuple(blocks)))
+        if tuple(messages) == turn.messages:
+            result.append(turn)
+        else:
+            result.append(replace(turn, messages=tuple(messages), facts=turn.all_facts))
+    return tuple(result)
+
+
+def _shed(block: Block, count: int) -> tuple[Block, int]:
+    """The block without its first ``count`` media, and how many are still to be shed."""
+    match block:
+        case MediaBlock() if count:
+            return TextBlock(block.line), count - 1
+        case ToolResultBlock(content=content, media=(_, *_) as media) if count:
+            lines = (content, *(item.line for item in media[:count]))
+            left_out = min(count, len(media))
+            return replace(block, content="\n".join(lines), media=media[count:]), count - left_out
+        case _:
+            return block, count

@@ -49,6 +49,7 @@ from agent.transcript.turns import (
     sendable,
     told_turn,
     with_replaced,
+    without_oldest_media,
 )
 
 SUMMARY_HEADING = "[Earlier conversation summary]"
@@ -185,9 +186,10 @@ def _next(view: View, record: Record) -> View:
                 tools=tools,
                 factor=factor,
             )
-        case UserRecord(turn, text):
+        case UserRecord(turn, text, media, attached):
             closed = close_turn(view)
-            return replace(closed, turns=(*closed.turns, Turn(turn, (user_text(text),))))
+            message = user_text(text, *map(TextBlock, attached), *media)
+            return replace(closed, turns=(*closed.turns, Turn(turn, (message,))))
         case BlockRecord(block):
             return replace(view, pending=(*view.pending, block), partial="")
         case PartialRecord(text):
@@ -196,8 +198,8 @@ def _next(view: View, record: Record) -> View:
             return _end_message(view, record)
         case ToolStartRecord(tool_use_id):
             return replace(view, started=view.started | {tool_use_id})
-        case ToolResultRecord(tool_use_id, content, is_error):
-            return _add_results(view, (ToolResultBlock(tool_use_id, content, is_error),))
+        case ToolResultRecord(tool_use_id, content, is_error, media=media):
+            return _add_results(view, (ToolResultBlock(tool_use_id, content, is_error, media),))
         case CompactionRecord():
             return _compact(view, record)
         case InterruptedRecord():
@@ -297,7 +299,9 @@ def _with_last_turn(view: View, messages: tuple[Message, ...]) -> View:
 def _compact(view: View, record: CompactionRecord) -> View:
     folded = tuple(turn for turn in view.turns if turn.number < record.kept_from)
     kept = tuple(turn for turn in view.turns if turn.number >= record.kept_from)
-    turns = tuple(with_replaced(turn, record.replaced) for turn in kept)
+    turns = tuple(
+        with_replaced(turn, record.replaced) for turn in without_oldest_media(kept, record.shed)
+    )
     if record.told and turns:
         turns = (*turns[:-1], told_turn(turns[-1], record.told, record.told_messages))
     return _drop_thinking(

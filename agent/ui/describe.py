@@ -53,6 +53,8 @@ def _what_was_done(report: CompactionReport) -> str:
     match report.method:
         case "stub":
             return "put old tool results aside"
+        case "shed":
+            return "left images or documents out"
         case "clip":
             return "shortened the running turn"
         case "digest" if report.folded_turns:

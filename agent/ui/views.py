@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from agent.events import ContextReport, SessionEntry, SessionTotals
-from agent.messages import Block, Message, OpaqueBlock, TextBlock, ThinkingBlock, ToolUseBlock
+from agent.messages import (
+    Block,
+    MediaBlock,
+    Message,
+    OpaqueBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+)
 from agent.ui import figures
 
 if TYPE_CHECKING:
@@ -130,7 +139,9 @@ def block_kind(block: Block) -> str:
             return f"call {figures.one_line(block.name, 30)}"
         case OpaqueBlock():
             return figures.one_line(block.kind, 30) or "other"
-        case _:
+        case MediaBlock():
+            return block.media_type
+        case ToolResultBlock():
             return "error result" if block.is_error else "result"
 
 
@@ -145,8 +156,10 @@ def block_text(block: Block) -> str:
             return " ".join(f"{key}={value}" for key, value in block.input.items())
         case OpaqueBlock(data):
             return " ".join(str(value) for value in data.values())
-        case _:
-            return block.content
+        case MediaBlock():
+            return block.line
+        case ToolResultBlock():
+            return block.told
 
 
 def messages_view(messages: Sequence[Message]) -> Table:

@@ -37,6 +37,7 @@ from agent.transcript.records import ModelRecord, Record, RewindRecord, UserReco
 from agent.transcript.store import Transcript
 from agent.transcript.turns import Turn
 from agent.transcript.view import SUMMARY_HEADING, View, apply, build
+from agent.ui.views import block_text
 from agent.wire import message_to_wire
 from tests.harness import Harness, finished, make_harness, size_of
 from tests.server.rules import check_history
@@ -84,22 +85,25 @@ class Conversations(RuleBasedStateMachine):
         return self.harness.transcript.view
 
     def answers(self, steps: list[tuple[int, bool]], words: int) -> list[Answer | Failure]:
-        """Tool rounds of so many calls each, with or without thinking, then an answer."""
+        """Tool rounds of so many calls each, with or without thinking, then an answer.
+
+        Every fifth call shows an image.
+        """
         script: list[Answer | Failure] = []
         for count, thinks in steps:
             blocks: list[Block] = [ThinkingBlock("hm", "signed")] if thinks else []
             for _ in range(count):
                 self.calls += 1
-                block = ToolUseBlock(f"toolu_{self.calls}", "number", {"lines": self.calls % 40})
-                blocks.append(block)
+                wanted = {"lines": self.calls % 40, "images": int(self.calls % 5 == 0)}
+                blocks.append(ToolUseBlock(f"toolu_{self.calls}", "number", wanted))
             script.append(Answer(tuple(blocks)))
         script.append(say("answer " * words))
         return script
 
-    async def play(self, text: str, stop_after: int | None = None) -> list[Event]:
+    async def play(self, text: str, stop_after: int | None = None, images: int = 0) -> list[Event]:
         """Run a turn, or stop listening after so many events."""
         received: list[Event] = []
-        async with aclosing(self.harness.events(text)) as events:
+        async with aclosing(self.harness.events(text, images=images)) as events:
             async for event in events:
                 received.append(event)
                 if stop_after is not None and len(received) > stop_after:
@@ -111,8 +115,11 @@ class Conversations(RuleBasedStateMachine):
         words=st.integers(1, 120),
         asked=st.integers(1, 120),
         summary=st.sampled_from(["good", "empty", "refused", "larger"]),
+        images=st.sampled_from([0, 0, 0, 1, 2]),
     )
-    def turn(self, steps: list[tuple[int, bool]], words: int, asked: int, summary: str) -> None:
+    def turn(
+        self, steps: list[tuple[int, bool]], words: int, asked: int, summary: str, images: int
+    ) -> None:
         kinds: dict[str, Answer | Failure] = {
             "good": say("What happened. " * 10),
             "empty": say("  "),
@@ -123,7 +130,8 @@ class Conversations(RuleBasedStateMachine):
         self.harness.provider.summary = kinds[summary]
         self.harness.provider.extend(*self.answers(steps, words))
         before = self.view
-        events = self.run_now(self.play(f"question {self.calls} " + "word " * asked))
+        words_asked = f"question {self.calls} " + "word " * asked
+        events = self.run_now(self.play(words_asked, images=images))
         end = finished(events)
         assert end.error is None or isinstance(end.error, ContextTooLargeError), end.error
         for event in events:
@@ -158,6 +166,25 @@ class Conversations(RuleBasedStateMachine):
         self.harness.engine.rescued_at = None
         self.harness.engine.rescues = 0
         self.run_now(self.play("too long?"))
+        self.harness.engine.budget = Budget(2_400, WINDOW, 4_000, 400, "a test")
+
+    @rule(
+        refusal=st.sampled_from([(413, "Request too large"), (400, "Could not process image")]),
+        images=st.integers(0, 3),
+    )
+    def refused_media(self, refusal: tuple[int, str], images: int) -> None:
+        status, message = refusal
+        self.harness.provider.clear()
+        self.harness.provider.extend(
+            Failure(ProviderError(message, status=status, body=message)), say("rescued")
+        )
+        self.harness.engine.rescued_at = None
+        self.harness.engine.rescues = 0
+        had_media = any(message.media for message in self.view.messages)
+        end = finished(self.run_now(self.play("look", images=images)))
+        if status == 400:
+            assert (end.error is None) == bool(had_media or images), end.error
+            assert not any(message.media for message in self.view.messages)
         self.harness.engine.budget = Budget(2_400, WINDOW, 4_000, 400, "a test")
 
     @rule(good=st.booleans())
@@ -214,8 +241,8 @@ class Conversations(RuleBasedStateMachine):
             if was is None or turn.number == before.last_turn:
                 continue
             for new, earlier in zip(plain(turn), plain(was), strict=True):
-                if new != earlier:
-                    assert all(".transcripts/" in r.content for r in new.tool_results)
+                for block, was_block in zip(new.blocks, earlier.blocks, strict=True):
+                    assert block == was_block or ".transcripts/" in block_text(block)
 
     @invariant()
     def the_next_request_is_valid(self) -> None:

@@ -16,6 +16,7 @@ from itertools import pairwise
 from typing import Any, Literal, TypeAlias
 
 from tests.server.errors import ApiError, invalid_request
+from tests.server.media import media_violations
 from tests.server.shapes import blank_texts, message_shapes, system_shape, tools_shape
 from tests.server.thinking import BINDING_BETA, Signer, invalid_signature, unbound_message
 from tests.server.tokens import count_prompt
@@ -150,6 +151,7 @@ def _violations(
     yield from _ends(history)
     for message in history:
         yield from blank_texts("messages", blocks(message["content"]))
+    yield from media_violations(history)
     yield from _tool_pairs(history)
     yield from _thinking_order(history)
     yield from _breakpoints({"system": system, "tools": tools, "messages": messages})

@@ -21,6 +21,7 @@ from tests.server.errors import (
     not_found,
 )
 from tests.server.log import RecordedRequest, RequestLog
+from tests.server.media import has_media
 from tests.server.models import model_info, model_list
 from tests.server.overflow import overflow_response
 from tests.server.render import RenderedReply, render_block, reply_content, signed_content
@@ -175,6 +176,8 @@ class Service:
         )
         if problem:
             raise RefusedError(invalid_request(problem))
+        if not self._settings.image_input and has_media(body["messages"]):
+            raise RefusedError(invalid_request("This model does not support image input."))
         self._require_model(body["model"])
         if behaviour == "drop_block":
             return drop_unbound(body, self.signer)

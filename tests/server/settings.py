@@ -27,6 +27,7 @@ class ServerSettings:
       ``count_tokens`` answers, which is approximate in reality
     - ``count_tokens_status``, ``models_status``: 404 or 405 switches an endpoint off
     - ``cache_minimum``: the shortest prefix that is cached
+    - ``image_input``: whether the model takes images and documents
     - ``thinking_bound``: whether thinking must stand in its own conversation
     - ``thinking_display``: what a request without ``thinking.display`` gets;
       ``omitted``, as on current models, leaves only the signature
@@ -47,6 +48,7 @@ class ServerSettings:
     count_tokens_status: int = 200
     models_status: int = 200
     cache_minimum: int = 1024
+    image_input: bool = True
     thinking_bound: bool = True
     thinking_display: str = "omitted"
     strict_parameters: bool = True

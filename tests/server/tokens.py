@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
+from tests.server.media import media_tokens
 from tests.server.wire import JsonObject, blocks, compact
 
 BYTES_PER_TOKEN = 3.0
@@ -22,7 +23,6 @@ PROMPT_TOKENS = 8
 MESSAGE_TOKENS = 4
 BLOCK_TOKENS = 3
 TOOL_TOKENS = 12
-IMAGE_TOKENS = 1600
 
 Section: TypeAlias = Literal["tools", "system", "messages"]
 
@@ -95,7 +95,7 @@ def _block_content(block: Mapping[str, Any]) -> int:
             return count_text(block["name"]) + count_text(compact(block["input"]))
         case "tool_result":
             return sum(count_block(part) for part in blocks(block.get("content") or ""))
-        case "image":
-            return IMAGE_TOKENS
+        case "image" | "document":
+            return media_tokens(block)
         case _:
             return count_text(compact(dict(block)))

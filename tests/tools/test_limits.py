@@ -85,10 +85,10 @@ def test_without_room_for_a_marker_the_head_is_kept() -> None:
 
 def test_outputs_are_private_numbered_and_never_overwritten(tmp_path: Path) -> None:
     folder = tmp_path / ".transcripts" / "session"
-    first = save_output(folder, "shell.txt", "one\ud800")
-    second = save_output(folder, "shell.txt", "two")
+    first = save_output(folder, "shell.txt", b"one")
+    second = save_output(folder, "shell.txt", b"two")
     assert (first.name, second.name) == ("0001-shell.txt", "0002-shell.txt")
-    assert first.read_text("utf-8") == "one\ufffd"
+    assert first.read_text("utf-8") == "one"
     assert second.read_text("utf-8") == "two"
     assert stat.S_IMODE(first.stat().st_mode) == 0o600
     for made in (folder, folder.parent):
@@ -97,7 +97,7 @@ def test_outputs_are_private_numbered_and_never_overwritten(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("name", ["../../evil", "/etc/passwd", ".", "", "a\0b", "a\nb", "n" * 999])
 def test_any_name_becomes_a_safe_one(tmp_path: Path, name: str) -> None:
-    saved = save_output(tmp_path / "folder", name, "text")
+    saved = save_output(tmp_path / "folder", name, b"text")
     assert saved.parent == tmp_path / "folder"
     assert re.fullmatch(r"0001-[A-Za-z0-9._-]{1,80}", saved.name)
     assert list((tmp_path / "folder").iterdir()) == [saved]
@@ -111,7 +111,7 @@ def test_a_linked_folder_is_refused(tmp_path: Path, linked: str) -> None:
     link.parent.mkdir(exist_ok=True)
     link.symlink_to(elsewhere)
     with pytest.raises(OSError, match=r"Not a directory|symbolic link"):
-        save_output(tmp_path / ".transcripts" / "session", "shell.txt", "text")
+        save_output(tmp_path / ".transcripts" / "session", "shell.txt", b"text")
     assert not list(elsewhere.iterdir())
 
 

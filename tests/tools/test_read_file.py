@@ -14,8 +14,10 @@ from hypothesis import strategies as st
 from agent.errors import ToolError
 from agent.tools.base import ToolContext
 from agent.tools.read_file import ReadFile, Start, read_page
+from agent.tools.registry import ToolBox
 from agent.tools.threads import Stop
-from tests.tools.support import context_in, run_tool
+from tests.test_media import picture
+from tests.tools.support import context_in, run_call, run_tool
 
 NEXT = re.compile(r"go on with offset=(\d+)(?:, column=(\d+))?")
 
@@ -217,3 +219,26 @@ async def test_cancelling_stops_the_reading(tmp_path: Path) -> None:
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
+
+
+async def test_an_image_is_shown(tmp_path: Path) -> None:
+    (tmp_path / "chart.PNG").write_bytes(picture(560, 280))
+    toolbox, context = ToolBox((ReadFile(),)), context_in(tmp_path)
+    result = await run_call(toolbox, context, "read_file", path="chart.PNG")
+    assert not result.is_error
+    assert [media.media_type for media in result.media] == ["image/png"]
+    assert result.media[0].tokens == 200
+    assert "chart.PNG: image/png" in result.content
+    kept = tmp_path / result.media[0].address
+    assert kept.read_bytes() == (tmp_path / "chart.PNG").read_bytes()
+    again = await run_call(toolbox, context, "read_file", path=result.media[0].address)
+    assert again.media == result.media
+
+
+async def test_a_damaged_image_or_too_large_a_document_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "bad.png").write_bytes(b"\x89PNG\r\n\x1a\n nothing")
+    with pytest.raises(ToolError, match=r"bad\.png: it cannot be read as an image"):
+        await read(context_in(tmp_path), "bad.png")
+    (tmp_path / "book.pdf").write_bytes(b"%PDF-1.4" + b"/Type /Page\n" * 900)
+    with pytest.raises(ToolError, match="take a part of it"):
+        await read(context_in(tmp_path), "book.pdf")
