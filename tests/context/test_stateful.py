@@ -175,6 +175,7 @@ class Conversations(RuleBasedStateMachine):
     def refused_media(self, refusal: tuple[int, str], images: int) -> None:
         status, message = refusal
         self.harness.provider.clear()
+        self.harness.provider.summary = say("Pictures were shown.")
         self.harness.provider.extend(
             Failure(ProviderError(message, status=status, body=message)), say("rescued")
         )
