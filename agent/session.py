@@ -17,7 +17,6 @@ from agent.context.calibration import CalibrationStore
 from agent.context.engine import ContextEngine
 from agent.context.prompts import load_prompt
 from agent.context.summariser import prepare_ahead
-from agent.context.tokens import count_text
 from agent.errors import AgentError, ConfigError, SessionError
 from agent.events import (
     CompactionFailed,
@@ -165,6 +164,11 @@ class Session:
         """
         return ladder.uncompact(self._engine)
 
+    @property
+    def budget(self) -> Budget:
+        """What a request may have, as far as it is known."""
+        return self._engine.budget
+
     def context(self) -> ContextReport:
         """What fills the window. Makes no request."""
         return context_report(self._engine)
@@ -286,7 +290,7 @@ class Session:
 
     async def warm_up(self) -> None:
         """Load what the first request needs, in the background. Never raises."""
-        await asyncio.to_thread(count_text, "warm")
+        await asyncio.to_thread(self._engine.size)
         await self._learn_limits()
 
     async def close(self) -> None:
@@ -297,9 +301,8 @@ class Session:
     @property
     def _label(self) -> str:
         """The transcripts folder as the model is told it."""
-        folder = self._folder
-        inside = folder.is_relative_to(self._cwd)
-        return scrub(str(folder.relative_to(self._cwd) if inside else folder))
+        inside = self._folder.is_relative_to(self._cwd)
+        return scrub(str(self._folder.relative_to(self._cwd) if inside else self._folder))
 
     def _new_transcript(self, model: str) -> Transcript:
         record = SessionRecord(
@@ -313,8 +316,7 @@ class Session:
         return Transcript.start(self._folder, self._label, record)
 
     def _factor(self, model: str) -> float:
-        known = self._calibration.load(model) if self._calibration else None
-        return known or START_FACTOR
+        return (self._calibration and self._calibration.load(model)) or START_FACTOR
 
     def _leave(self) -> None:
         """Let go of the present session; everything of it is on disk."""

@@ -108,7 +108,7 @@ def uncompact(engine: ContextEngine) -> str:
     :raises TranscriptError: the record could not be saved; nothing has changed.
     """
     view = engine.view
-    if view.unfolded is None:
+    if view.before is None:
         return "there is no compaction to take back"
     if view.running:
         return "a turn is running; take the compaction back when it has ended"

@@ -59,9 +59,10 @@ def render_ledger(
     """
     if not past:
         return ""
-    page = _written(past, address, tokens, known, summarised, 0)
+    mentioned = _identifiers(past)
+    page = _written(past, address, tokens, known, mentioned, summarised, 0)
     if (spare := page.room(1)) > tokens // 20:
-        page = _written(past, address, tokens, known, summarised, spare)
+        page = _written(past, address, tokens, known, mentioned, summarised, spare)
     return page.text
 
 
@@ -70,6 +71,7 @@ def _written(
     address: Address,
     tokens: int,
     known: str,
+    mentioned: Sequence[Identifier],
     summarised: bool,
     spare: int,
 ) -> _Page:
@@ -83,7 +85,7 @@ def _written(
     page.write("Files, newest first:", _files(past, known), page.room(_FILES, spare))
     page.write("Commands, newest first:", _commands(past), page.room(_COMMANDS, spare))
     page.write("Errors met, newest first:", _errors(past), page.room(_ERRORS, spare))
-    page.list("Also mentioned:", _identifiers(past), known)
+    page.list("Also mentioned:", mentioned, known)
     return page
 
 
@@ -208,8 +210,14 @@ def _files(past: Sequence[TurnFacts], known: str) -> Iterator[str]:
             turns.setdefault(file.path, facts.number)
             most = actions.get(file.path, file.action)
             actions[file.path] = max(most, file.action, key=_ACTIONS.index)
-    for path, turn in sorted(turns.items(), key=lambda item: _name(item[0]) in known):
-        yield f"- {path} ({actions[path]}; turn {turn})"
+    named: list[str] = []
+    for path, turn in turns.items():
+        line = f"- {path} ({actions[path]}; turn {turn})"
+        if _name(path) in known:
+            named.append(line)
+        else:
+            yield line
+    yield from named
 
 
 def _name(path: str) -> str:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.transcript.log import read_log
+from agent.transcript.companion import Comparison, State
 from agent.transcript.readable import Renderer
+from agent.transcript.reader import LogReader
 from agent.transcript.records import CompactionRecord, SessionRecord, ToolResultRecord
-from agent.transcript.view import build
+from agent.transcript.view import Replay
 
 
 @dataclass(frozen=True)
@@ -32,49 +35,55 @@ def check_session(folder: Path, session_id: str) -> Checkup:
 
     :raises SessionError: its log cannot be read at all.
     """
-    log = folder / f"{session_id}.jsonl"
-    recovered = read_log(log)
-    records = [entry.record for entry in recovered.entries]
-    view = build(records)
-    renderer = Renderer()
-    rendered = "".join(map(renderer.feed, recovered.entries))
+    reader = LogReader(folder / f"{session_id}.jsonl")
+    readable = folder / f"{session_id}.md"
+    replay, renderer = Replay(), Renderer()
+    kinds: Counter[type] = Counter()
+    outputs: list[str] = []
+    has_first = False
+    with closing(Comparison(readable)) as comparison:
+        for entry in reader:
+            record = entry.record
+            has_first = has_first or (not kinds and isinstance(record, SessionRecord))
+            kinds[type(record)] += 1
+            replay.follow(record)
+            comparison.follow(renderer.feed(entry))
+            if isinstance(record, ToolResultRecord) and record.output_file:
+                outputs.append(record.output_file)
+        state, _ = comparison.result()
     problems: list[str] = []
-    if recovered.skipped:
-        problems.append(f"{recovered.skipped} damaged lines are skipped; all others are kept")
-    if recovered.torn:
+    if reader.skipped:
+        problems.append(f"{reader.skipped} damaged lines are skipped; all others are kept")
+    if reader.torn:
         problems.append("the last line is torn: a write was cut short; resuming closes it")
-    if not records or not isinstance(records[0], SessionRecord):
+    if not has_first:
         problems.append("the first record is missing: it cannot be resumed as it is")
+    view = replay.view(entry.record for entry in reader)
     if view.running:
         problems.append("the last turn has no end: resuming closes it, and runs nothing again")
-    problems += _readable_problems(folder / f"{session_id}.md", rendered)
+    problems += _readable_problems(readable, state)
     problems += [
-        f"the whole output {record.output_file} is missing; what the model saw of it is kept"
-        for record in records
-        if isinstance(record, ToolResultRecord)
-        and record.output_file
-        and not Path(record.output_file).exists()
+        f"the whole output {output} is missing; what the model saw of it is kept"
+        for output in outputs
+        if not Path(output).exists()
     ]
     return Checkup(
         session_id=session_id,
-        records=len(records),
+        records=kinds.total(),
         turns=renderer.newest_turn,
         turns_in_view=len(view.turns),
-        compactions=sum(isinstance(record, CompactionRecord) for record in records),
+        compactions=kinds[CompactionRecord],
         problems=tuple(problems),
     )
 
 
-def _readable_problems(path: Path, rendered: str) -> list[str]:
-    try:
-        current = path.read_bytes()
-    except FileNotFoundError:
+def _readable_problems(path: Path, state: State) -> list[str]:
+    if not path.exists():
         return ["the readable file is missing; resuming writes it anew"]
-    except OSError as error:
-        return [f"the readable file cannot be read: {error.strerror}"]
-    expected = rendered.encode()
-    if current.endswith(expected):
-        return []
-    if expected.startswith(current):
-        return ["the readable file is behind the log; resuming completes it"]
-    return ["the readable file is not what the log says; resuming adds the whole below it"]
+    match state:
+        case "whole":
+            return []
+        case "behind":
+            return ["the readable file is behind the log; resuming completes it"]
+        case "other":
+            return ["the readable file is not what the log says; resuming adds the whole below it"]

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from itertools import chain
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from agent.messages import MediaBlock, Message, TextBlock, ToolResultBlock, ToolUseBlock
-from agent.transcript.identifiers import Identifier, identifiers_of, weightiest
+from agent.transcript.identifiers import Identifier, Kind, identifiers_of, weightiest
 from agent.transcript.instructions import Instruction, instructions_in
 
 _T = TypeVar("_T")
@@ -86,6 +86,36 @@ def facts_of(
         messages=len(messages),
     )
     return _joined(earlier, facts) if earlier else facts
+
+
+def facts_to_json(facts: TurnFacts) -> list[object]:
+    """Facts in the form in which a transcript keeps them: the fields in order."""
+    return list(astuple(facts))
+
+
+_KINDS = {kind.value: kind for kind in Kind}
+
+
+def facts_from_json(data: Any) -> TurnFacts:
+    """The facts that :func:`facts_to_json` wrote.
+
+    :raises ValueError: it is something else, such as the facts of another version.
+    """
+    try:
+        number, asked, answer, files, commands, errors, instructions, identifiers, messages = data
+        return TurnFacts(
+            number,
+            asked,
+            answer,
+            tuple(FileFact(*item) for item in files),
+            tuple(CommandFact(*item) for item in commands),
+            tuple(errors),
+            tuple(Instruction(*item) for item in instructions),
+            tuple(Identifier(text, _KINDS[kind], *rest) for text, kind, *rest in identifiers),
+            messages,
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"these are no facts: {error}") from error
 
 
 def _joined(earlier: TurnFacts, later: TurnFacts) -> TurnFacts:

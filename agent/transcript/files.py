@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+from collections.abc import Iterable
 from pathlib import Path
 
 from agent.errors import TranscriptError
@@ -61,13 +62,23 @@ def replace_private(path: Path, data: bytes) -> None:
 
     :raises OSError: the folder cannot be written; nothing has changed then.
     """
+    replace_piecewise(path, (data,))
+
+
+def replace_piecewise(path: Path, pieces: Iterable[bytes]) -> None:
+    """As :func:`replace_private`, for a file that need not fit in memory.
+
+    :raises OSError: the folder cannot be written; nothing has changed then.
+    """
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     descriptor = open_private(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
     try:
-        write_all(descriptor, data)
+        for piece in pieces:
+            write_all(descriptor, piece)
         os.fsync(descriptor)
         temporary.replace(path)
-    except OSError:
+    except BaseException:
+        # Whatever it was, an interrupt included: nothing half-written stays.
         temporary.unlink(missing_ok=True)
         raise
     finally:

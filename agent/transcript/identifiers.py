@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 from typing import Literal, TypeAlias
@@ -66,16 +66,18 @@ class Identifier:
 
     def aged(self, messages: int) -> Identifier:
         """The same, seen from so many messages later."""
-        return replace(self, age=self.age + messages, used_age=self.used_age + messages)
+        age, used_age = self.age + messages, self.used_age + messages
+        return Identifier(self.text, self.kind, self.used, self.by_user, age, used_age)
 
     def merged(self, other: Identifier) -> Identifier:
         """One identifier out of two findings of it, seen from the same message."""
-        return replace(
-            self,
-            used=self.used + other.used,
-            by_user=self.by_user or other.by_user,
-            age=min(self.age, other.age),
-            used_age=min(self.used_age, other.used_age),
+        return Identifier(
+            self.text,
+            self.kind,
+            self.used + other.used,
+            self.by_user or other.by_user,
+            min(self.age, other.age),
+            min(self.used_age, other.used_age),
         )
 
     @property

@@ -9,13 +9,14 @@ from __future__ import annotations
 import fcntl
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from agent.errors import SessionError, TranscriptError
 from agent.transcript.files import open_private, sync_folder, write_all
-from agent.transcript.records import BadLineError, Entry, Record, decode, encode
+from agent.transcript.reader import LogReader
+from agent.transcript.records import Entry, Record, encode
 
 
 @dataclass(frozen=True)
@@ -35,30 +36,9 @@ def read_log(path: Path) -> Recovered:
 
     :raises SessionError: the file cannot be read at all.
     """
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise SessionError(f"cannot read the transcript {path}: {error.strerror}") from error
-    entries: list[Entry] = []
-    skipped = 0
-    last = 0
-    for line in _lines(data):
-        try:
-            entry = decode(line)
-        except BadLineError:
-            skipped += 1
-            continue
-        if entry.seq <= last:
-            skipped += 1
-            continue
-        last = entry.seq
-        entries.append(entry)
-    return Recovered(tuple(entries), skipped, bool(data) and not data.endswith(b"\n"))
-
-
-def _lines(data: bytes) -> Iterator[bytes]:
-    """The non-empty lines. Only the newline byte ends one, never U+2028 and its like."""
-    return (line for line in data.split(b"\n") if line)
+    reader = LogReader(path)
+    entries = tuple(reader)
+    return Recovered(entries, reader.skipped, reader.torn)
 
 
 class Log:
@@ -87,8 +67,15 @@ class Log:
         return cls(path, descriptor, 0, clock)
 
     @classmethod
-    def open(cls, path: Path, clock: Callable[[], float] = time.time) -> tuple[Log, Recovered]:
+    def open(
+        cls,
+        path: Path,
+        clock: Callable[[], float] = time.time,
+        follow: Callable[[Entry], object] = lambda _: None,
+    ) -> tuple[Log, LogReader]:
         """Go on with an existing log: lock it, read it, close a torn last line.
+
+        Each entry is handed to ``follow`` and not held. The reader has gone through the log.
 
         :raises SessionError: it cannot be read, or another process writes to it.
         :raises TranscriptError: it cannot be written.
@@ -99,17 +86,17 @@ class Log:
             raise SessionError(f"cannot open the transcript {path}: {error.strerror}") from error
         try:
             _lock(descriptor, path)
-            recovered = read_log(path)
-            log = cls(
-                path, descriptor, recovered.entries[-1].seq if recovered.entries else 0, clock
-            )
-            if recovered.torn:
+            reader = LogReader(path)
+            for entry in reader:
+                follow(entry)
+            log = cls(path, descriptor, reader.last, clock)
+            if reader.torn:
                 log._write(b"\n")
         except BaseException:
             # Whatever it was, an interrupt included: the lock must not stay held.
             os.close(descriptor)
             raise
-        return log, recovered
+        return log, reader
 
     def append(self, record: Record) -> Entry:
         """Write one record and sync it.

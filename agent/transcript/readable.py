@@ -66,6 +66,8 @@ class Renderer:
         self._speaking = False
         self._partial = ""
         self._turn = 0
+        self.newest_turn = 0
+        """The highest turn number that was ever given; 0 before the first."""
 
     def feed(self, entry: Entry) -> str:
         """The text that this entry adds to the file; empty for many kinds."""
@@ -75,6 +77,7 @@ class Renderer:
         self.lines += text.count("\n")
         if isinstance(record, UserRecord):
             self._turn = record.turn
+            self.newest_turn = max(self.newest_turn, record.turn)
             self._turn_starts.setdefault(record.turn, first)
         elif isinstance(record, ToolResultRecord):
             self._results[record.tool_use_id] = Span(first, self.lines)
@@ -101,11 +104,6 @@ class Renderer:
     def knows_call(self, tool_use_id: str) -> bool:
         """Whether a tool call had this id."""
         return tool_use_id in self._tool_names
-
-    @property
-    def newest_turn(self) -> int:
-        """The highest turn number that was ever given; 0 before the first."""
-        return max(self._turn_starts, default=0)
 
     def turn_span(self, turn: int) -> Span | None:
         """Where a turn stands."""
@@ -210,7 +208,9 @@ def _boundary(record: CompactionRecord) -> str:
 
 def _fenced(text: str, language: str) -> str:
     """A code block whose fence is longer than any run of backticks in the text."""
-    longest = max((len(run) for run in _BACKTICKS.findall(text)), default=2)
+    # Few texts have any, and looking for three is much faster than looking for a run.
+    runs = _BACKTICKS.findall(text) if "```" in text else ()
+    longest = max(map(len, runs), default=2)
     fence = "`" * (longest + 1)
     return f"{fence}{language}\n{text}\n{fence}\n"
 

@@ -26,6 +26,7 @@ from agent.messages import (
     Usage,
     scrub,
 )
+from agent.transcript.facts import TurnFacts, facts_from_json, facts_to_json
 from agent.wire import (
     block_from_wire,
     block_to_wire,
@@ -147,8 +148,10 @@ class CompactionRecord:
     first ``told_messages`` messages after the user's are replaced by the lines
     ``told``, which then stand below the user's words. Of the images and documents in
     the turns that stay, the oldest ``shed`` are replaced by a line with their address.
-    ``window`` is a window that a server's refusal has shown, 0 for none; ``factor``
-    as in :class:`AssistantEndRecord`. Sizes are in tokens.
+    ``facts`` are those of the turns that are folded or shortened, as far as they are
+    known; what is not is found in the turns themselves, which takes long in a long
+    session. ``window`` is a window that a server's refusal has shown, 0 for none;
+    ``factor`` as in :class:`AssistantEndRecord`. Sizes are in tokens.
     """
 
     trigger: str
@@ -160,6 +163,7 @@ class CompactionRecord:
     told: tuple[str, ...] = ()
     told_messages: int = 0
     shed: int = 0
+    facts: tuple[TurnFacts, ...] = ()
     address: str = ""
     folded_turns: int = 0
     tokens_before: int = 0
@@ -269,12 +273,12 @@ def decode(line: bytes) -> Entry:
 
     :raises BadLineError: the line is torn, its checksum is wrong, or it is no record.
     """
-    body, crc = line[:-_CRC_LENGTH] + b"}", line[-_CRC_LENGTH:]
-    expected = f'{_CRC_FIELD}{zlib.crc32(body):08x}"}}'.encode()
-    if crc != expected:
+    # Lines may be long: nothing of them is copied before they are known to be whole.
+    checksum = zlib.crc32(b"}", zlib.crc32(memoryview(line)[:-_CRC_LENGTH]))
+    if line[-_CRC_LENGTH:] != f'{_CRC_FIELD}{checksum:08x}"}}'.encode():
         raise BadLineError("the checksum does not match")
     try:
-        data = json.loads(body)
+        data = json.loads(line)
     except (ValueError, RecursionError) as error:
         raise BadLineError(f"not JSON: {error}") from error
     match data:
@@ -303,7 +307,7 @@ _KINDS: Mapping[str, type] = {
 
 _NAMES = {record_type: name for name, record_type in _KINDS.items()}
 
-_ENVELOPE = frozenset({"v", "seq", "ts", "type"})
+_ENVELOPE = frozenset({"v", "seq", "ts", "type", "crc"})
 
 
 def _to_fields(record: Record) -> tuple[str, dict[str, object]]:
@@ -324,6 +328,8 @@ def _to_json(value: object) -> object:
             return block_to_wire(value)
         case ToolSpec():
             return tool_to_wire(value)
+        case TurnFacts():
+            return facts_to_json(value)
         case tuple():
             return [_to_json(item) for item in value]
         case Mapping():
@@ -333,14 +339,12 @@ def _to_json(value: object) -> object:
 
 
 def _from_fields(version: int, kind: str, data: Mapping[str, object]) -> Record:
-    values = {name: value for name, value in data.items() if name not in _ENVELOPE}
     record_type = _KINDS.get(kind)
     if record_type is None or version != VERSION:
+        values = {name: value for name, value in data.items() if name not in _ENVELOPE}
         return UnknownRecord(kind, values)
-    known = {}
-    for item in fields(record_type):
-        if item.name in values:
-            known[item.name] = _READERS[str(item.type)](values[item.name])
+    readers = _FIELD_READERS[record_type]
+    known = {name: readers[name](value) for name, value in data.items() if name in readers}
     try:
         record: Record = record_type(**known)
     except TypeError as error:
@@ -366,6 +370,14 @@ def _media(value: object) -> tuple[MediaBlock, ...]:
     return tuple(block for block in blocks if isinstance(block, MediaBlock))
 
 
+def _facts(value: object) -> tuple[TurnFacts, ...]:
+    try:
+        return tuple(map(facts_from_json, _expect(list)(value)))
+    except ValueError:
+        # Another version's: they are found in the turns again.
+        return ()
+
+
 _READERS: Mapping[str, Callable[[object], Any]] = {
     "str": _expect(str),
     "int": _expect(int),
@@ -375,7 +387,13 @@ _READERS: Mapping[str, Callable[[object], Any]] = {
     "Usage": lambda value: usage_from_wire(_expect(dict)(value)),
     "tuple[ToolSpec, ...]": _tools,
     "tuple[MediaBlock, ...]": _media,
+    "tuple[TurnFacts, ...]": _facts,
     "tuple[str, ...]": lambda value: tuple(str(item) for item in _expect(list)(value)),
     "Mapping[str, str]": _expect(dict),
 }
 """How a field is read, by its annotation."""
+
+_FIELD_READERS = {
+    record_type: {item.name: _READERS[str(item.type)] for item in fields(record_type)}
+    for record_type in _KINDS.values()
+}

@@ -6,22 +6,34 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator
+from contextlib import closing
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 from agent.errors import SessionError, TranscriptError
+from agent.transcript.companion import Comparison, anew
 from agent.transcript.files import (
     open_private,
     private_folder,
-    replace_private,
+    replace_piecewise,
     sync_folder,
     write_all,
 )
-from agent.transcript.log import Log, Recovered, read_log
+from agent.transcript.log import Log
 from agent.transcript.readable import Renderer, Span
-from agent.transcript.records import Entry, Record, RewindRecord, SessionRecord, UserRecord, encode
-from agent.transcript.view import View, apply, build
+from agent.transcript.reader import LogReader
+from agent.transcript.records import (
+    CompactionRecord,
+    Entry,
+    Record,
+    RewindRecord,
+    SessionRecord,
+    UserRecord,
+    encode,
+)
+from agent.transcript.view import Replay, View, apply, with_facts
 
 LATEST = "latest.txt"
 
@@ -63,9 +75,8 @@ class Transcript:
         :raises TranscriptError: it cannot be written.
         """
         transcript = cls(private_folder(folder), session_id, label)
-        transcript._log, recovered = Log.open(folder / f"{session_id}.jsonl")
         try:
-            transcript._replay(recovered)
+            transcript._replay()
         except BaseException:
             # Whatever it was, an interrupt included: the lock must not stay held.
             transcript.close()
@@ -79,17 +90,9 @@ class Transcript:
         :raises SessionError: the parent cannot be read or holds no session.
         :raises TranscriptError: the new session cannot be written.
         """
-        entries = read_log(folder / f"{parent}.jsonl").entries
-        copies: list[bytes] = []
-        for entry in entries:
-            record = entry.record
-            if isinstance(record, SessionRecord):
-                record = replace(record, id=session_id, parent=parent)
-            copies.append(encode(Entry(len(copies) + 1, entry.ts, record)))
-        if not entries or not isinstance(entries[0].record, SessionRecord):
-            raise SessionError(f"{folder / parent}.jsonl holds no session to fork")
+        copies = _copies(LogReader(folder / f"{parent}.jsonl"), parent, session_id)
         try:
-            replace_private(private_folder(folder) / f"{session_id}.jsonl", b"".join(copies))
+            replace_piecewise(private_folder(folder) / f"{session_id}.jsonl", copies)
             sync_folder(folder)
         except OSError as error:
             raise TranscriptError(
@@ -123,9 +126,11 @@ class Transcript:
         :raises TranscriptError: it is not saved; the view has not changed.
         """
         log = self._log or self._create()
+        if isinstance(record, CompactionRecord):
+            record = with_facts(self.view, record)
         entry = log.append(record)
         if isinstance(record, RewindRecord):
-            self.view = build(entry.record for entry in read_log(self.log_path).entries)
+            self.view = _view(LogReader(self.log_path))
         else:
             self.view = apply(self.view, record)
         self._follow(self._renderer.feed(entry))
@@ -149,10 +154,11 @@ class Transcript:
 
         :raises SessionError: the log cannot be read.
         """
-        for entry in reversed(read_log(self.log_path).entries):
+        text = ""
+        for entry in LogReader(self.log_path):
             if isinstance(entry.record, UserRecord) and entry.record.turn == turn:
-                return entry.record.text
-        return ""
+                text = entry.record.text
+        return text
 
     def address(self, first_turn: int, last_turn: int) -> str:
         """Where turns stand: ``.transcripts/<id>.md:120-188, turns 3-7``; empty if unknown."""
@@ -191,7 +197,7 @@ class Transcript:
         private_folder(self.folder)
         ignore = self.folder / ".gitignore"
         if not ignore.exists():
-            self._write_derived(ignore, b"*\n")
+            self._write_derived(ignore, (b"*\n",))
         log = Log.create(self.log_path)
         try:
             entry = log.append(self._waiting)
@@ -206,37 +212,31 @@ class Transcript:
         self._point_latest()
         return log
 
-    def _replay(self, recovered: Recovered) -> None:
-        if recovered.skipped:
-            self._warnings.append(
-                f"{self.log_path}: {recovered.skipped} damaged records were skipped; "
-                "everything else is here"
-            )
-        self.view = build(entry.record for entry in recovered.entries)
-        self._rebuild_readable(recovered.entries)
-        self._point_latest()
-
-    def _rebuild_readable(self, entries: Sequence[Entry]) -> None:
-        """Bring the companion up to date.
+    def _replay(self) -> None:
+        """Open and follow the log, and bring the companion up to date.
 
         What is there is never changed: addresses into it were given out. If it is not
         what the log says, because the log was damaged, the whole is added below it.
         """
-        data = b"".join(map(str.encode, map(self._renderer.feed, entries)))
-        try:
-            current = self.readable_path.read_bytes()
-        except OSError:
-            # Missing or unreadable: it is derived, so it is written anew.
-            current = b""
-        if current.endswith(data):
-            kept = current.removesuffix(data)
-        elif data.startswith(current):
-            kept = b""
-            self._write_derived(self.readable_path, data)
-        else:
-            kept = current if current.endswith(b"\n") else current + b"\n"
-            self._write_derived(self.readable_path, kept + data)
-        self._renderer.move_down(kept.count(b"\n"))
+        replay = Replay()
+        with closing(Comparison(self.readable_path)) as comparison:
+
+            def follow(entry: Entry) -> None:
+                replay.follow(entry.record)
+                comparison.follow(self._renderer.feed(entry))
+
+            self._log, reader = Log.open(self.log_path, follow=follow)
+            state, above = comparison.result()
+        if reader.skipped:
+            self._warnings.append(
+                f"{self.log_path}: {reader.skipped} damaged records were skipped; "
+                "everything else is here"
+            )
+        self.view = replay.view(entry.record for entry in reader)
+        if state != "whole":
+            self._write_derived(self.readable_path, anew(self.readable_path, state, reader))
+        self._renderer.move_down(above)
+        self._point_latest()
 
     def _follow(self, text: str) -> None:
         if not text:
@@ -250,14 +250,38 @@ class Transcript:
             # The record itself is saved; the companion is rebuilt when the session is resumed.
             self._warnings.append(f"cannot write {self.readable_path}: {error.strerror}")
 
-    def _write_derived(self, path: Path, data: bytes) -> None:
+    def _write_derived(self, path: Path, pieces: Iterable[bytes]) -> None:
         """Write what can be made again; a failure is a warning."""
         try:
-            replace_private(path, data)
+            replace_piecewise(path, pieces)
         except OSError as error:
             self._warnings.append(f"cannot write {path}: {error.strerror}")
 
     def _point_latest(self) -> None:
         self._write_derived(
-            self.folder / LATEST, f"{self.label}/{self.readable_path.name}\n".encode()
+            self.folder / LATEST, (f"{self.label}/{self.readable_path.name}\n".encode(),)
         )
+
+
+def _view(reader: LogReader) -> View:
+    """The view that a log leads to."""
+    replay = Replay()
+    for entry in reader:
+        replay.follow(entry.record)
+    return replay.view(entry.record for entry in reader)
+
+
+def _copies(reader: LogReader, parent: str, session_id: str) -> Iterator[bytes]:
+    """The lines of a log, as those of a session that goes on from it.
+
+    :raises SessionError: it holds no session.
+    """
+    entries = iter(reader)
+    first = next(entries, None)
+    if first is None or not isinstance(first.record, SessionRecord):
+        raise SessionError(f"{reader.path} holds no session to fork")
+    for number, entry in enumerate(chain((first,), entries), 1):
+        record = entry.record
+        if isinstance(record, SessionRecord):
+            record = replace(record, id=session_id, parent=parent)
+        yield encode(Entry(number, entry.ts, record))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from agent.messages import (
     Block,
@@ -41,7 +42,7 @@ class Turn:
     told: tuple[str, ...] = ()
     facts: TurnFacts | None = None
 
-    @property
+    @cached_property
     def all_facts(self) -> TurnFacts:
         """What code remembers of the turn once it is folded."""
         return facts_of(self.number, self.messages, self.facts)
@@ -87,16 +88,21 @@ def sendable(blocks: tuple[Block, ...]) -> tuple[Block, ...]:
     return kept
 
 
-def told_turn(turn: Turn, told: tuple[str, ...], count: int) -> Turn:
-    """The turn with its first ``count`` messages after the user's told as lines."""
+def told_turn(
+    turn: Turn, told: tuple[str, ...], count: int, facts: TurnFacts | None = None
+) -> Turn:
+    """The turn with its first ``count`` messages after the user's told as lines.
+
+    ``facts`` are those of the turn until now, where they are known already.
+    """
     request = turn.messages[0].blocks[:-1] if turn.told else turn.messages[0].blocks
     block = TextBlock("\n".join((TOLD_HEADING, *told)))
     messages = (Message("user", (*request, block)), *turn.messages[1 + count :])
-    return Turn(turn.number, messages, told, turn.all_facts)
+    return Turn(turn.number, messages, told, facts or turn.all_facts)
 
 
-def with_replaced(turn: Turn, replaced: Mapping[str, str]) -> Turn:
-    """The turn with texts in place of some of its tool results."""
+def with_replaced(turn: Turn, replaced: Mapping[str, str], facts: TurnFacts | None = None) -> Turn:
+    """The turn with texts in place of some of its tool results; ``facts`` as above."""
     here = {result.tool_use_id for m in turn.messages for result in m.tool_results}
     if not here & replaced.keys():
         return turn
@@ -106,7 +112,7 @@ def with_replaced(turn: Turn, replaced: Mapping[str, str]) -> Turn:
         else message
         for message in turn.messages
     )
-    return replace(turn, messages=messages, facts=turn.all_facts)
+    return replace(turn, messages=messages, facts=facts or turn.all_facts)
 
 
 def _replaced(block: Block, replaced: Mapping[str, str]) -> Block:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache, reduce
 
 from agent.messages import (
     Block,
@@ -79,8 +79,8 @@ class View:
     ``partial`` the text of the one after them, as far as it was saved;
     ``paused`` is true when the server wants to go on with the last one.
     ``factor`` corrects estimates of its size; ``window`` is the window in tokens
-    that a server's refusal has shown, 0 if none did. ``unfolded`` is what the view
-    would be without its last compaction, so that it can be taken back.
+    that a server's refusal has shown, 0 if none did. ``before`` is the view before
+    its last compaction, and ``since`` all records after that, so that it can be taken back.
     """
 
     session_id: str = ""
@@ -99,14 +99,13 @@ class View:
     compactions: int = 0
     factor: float = START_FACTOR
     window: int = 0
-    unfolded: View | None = None
+    before: View | None = None
+    since: tuple[Record, ...] = ()
 
     @cached_property
     def summary_messages(self) -> tuple[Message, ...]:
         """The summary and its answer, or nothing."""
-        if not self.summary:
-            return ()
-        return (user_text(f"{SUMMARY_HEADING}\n{self.summary}"), assistant_text(SUMMARY_ANSWER))
+        return _summary_messages(self.summary) if self.summary else ()
 
     @cached_property
     def messages(self) -> tuple[Message, ...]:
@@ -130,47 +129,80 @@ class View:
         )
 
 
+@lru_cache(maxsize=4)
+def _summary_messages(summary: str) -> tuple[Message, ...]:
+    """The same messages for every view with this summary: they need to be measured only once."""
+    return (user_text(f"{SUMMARY_HEADING}\n{summary}"), assistant_text(SUMMARY_ANSWER))
+
+
 def build(records: Iterable[Record]) -> View:
     """The view that a sequence of records leads to."""
-    view = View()
-    for record in effective(records):
-        view = apply(view, record)
-    return view
+    replay, held = Replay(), tuple(records)
+    for record in held:
+        replay.follow(record)
+    return replay.view(held)
 
 
-def effective(records: Iterable[Record]) -> list[Record]:
-    """The records that count: without those that a rewind went back over, and without it.
+class Replay:
+    """Follows the records of a session one after another, and holds none of them.
 
-    A rewind to a turn that does not count any more changes nothing.
+    What a rewind goes back over counts no more, nor does the rewind. One to a turn
+    that does not count any more changes nothing.
     """
-    kept: list[Record] = []
-    starts: dict[int, int] = {}
-    for record in records:
+
+    def __init__(self) -> None:
+        self._view = View()
+        self._count = 0
+        self._starts: dict[int, int] = {}
+        self._gone: list[tuple[int, int]] = []
+
+    def follow(self, record: Record) -> None:
+        """Take the next record."""
         match record:
-            case RewindRecord(turn):
-                del kept[starts.get(turn, len(kept)) :]
-                starts = {other: start for other, start in starts.items() if start < len(kept)}
+            case RewindRecord(turn) if turn in self._starts:
+                self._go_back(self._starts[turn])
             case UserRecord(turn):
-                starts[turn] = len(kept)
-                kept.append(record)
-            case _:
-                kept.append(record)
-    return kept
+                self._starts[turn] = self._count
+        self._count += 1
+        if not self._gone:
+            self._view = apply(self._view, record)
+
+    def _go_back(self, start: int) -> None:
+        self._starts = {turn: first for turn, first in self._starts.items() if first < start}
+        self._gone = [span for span in self._gone if span[0] < start]
+        self._gone.append((start, self._count + 1))
+
+    def view(self, records: Iterable[Record]) -> View:
+        """The view. ``records`` are all that were followed; after a rewind they are read again."""
+        if not self._gone:
+            return self._view
+        view, gone, first, end = View(), iter(self._gone), 0, 0
+        for position, record in enumerate(records):
+            if position >= end:
+                first, end = next(gone, (self._count, self._count))
+            if position < first:
+                view = apply(view, record)
+        return view
 
 
 def apply(view: View, record: Record) -> View:
     """The view after one more record. Records that make no sense here change nothing."""
     match record:
         case UncompactRecord():
-            if view.unfolded is None:
+            if view.before is None:
                 return view
             # What was learnt since stays learnt.
-            back = replace(view.unfolded, factor=view.factor, window=view.window)
+            unfolded = reduce(_next, view.since, view.before)
+            back = replace(unfolded, factor=view.factor, window=view.window)
             return _drop_thinking(back)
+        case RewindRecord():
+            # Not a step but a choice of steps: see :class:`Replay`.
+            return view
         case CompactionRecord():
-            return replace(_next(view, record), unfolded=replace(view, unfolded=None))
-        case _ if view.unfolded is not None:
-            return replace(_next(view, record), unfolded=_next(view.unfolded, record))
+            before = replace(view, before=None, since=())
+            return replace(_next(view, record), before=before, since=())
+        case _ if view.before is not None:
+            return replace(_next(view, record), since=(*view.since, record))
         case _:
             return _next(view, record)
 
@@ -211,7 +243,6 @@ def _next(view: View, record: Record) -> View:
         case ThinkingDroppedRecord():
             return _drop_thinking(view)
         case UnknownRecord() | UncompactRecord() | RewindRecord():
-            # A rewind is not a step but a choice of steps: see :func:`effective`.
             return view
 
 
@@ -238,19 +269,28 @@ def _is_closed(turn: Turn) -> bool:
 def _end_message(view: View, record: AssistantEndRecord) -> View:
     if not view.turns:
         return replace(view, pending=())
-    before = len(view.messages)
+    before = _count(view)
+    view = _add_assistant(view, view.pending)
+    answered = _count(view) > before
     paused = record.stop_reason == "pause_turn"
-    view = _add_assistant(
-        replace(view, pending=(), partial="", factor=record.factor, paused=paused), view.pending
-    )
-    answered = len(view.messages) > before
-    view = replace(view, window=record.window or view.window)
+    anchor = None
     if record.prompt_tokens:
         anchor = Anchor(before, record.prompt_tokens, record.usage.output_tokens, answered)
-        view = replace(view, anchor=anchor)
-    else:
-        view = replace(view, anchor=None)
+    view = replace(
+        view,
+        pending=(),
+        partial="",
+        factor=record.factor,
+        paused=paused,
+        window=record.window or view.window,
+        anchor=anchor,
+    )
     return view if answered or paused else close_turn(view)
+
+
+def _count(view: View) -> int:
+    """How many messages the view has."""
+    return len(view.summary_messages) + sum(len(turn.messages) for turn in view.turns)
 
 
 def _add_assistant(view: View, blocks: tuple[Block, ...]) -> View:
@@ -289,33 +329,52 @@ def _add_results(view: View, results: tuple[ToolResultBlock, ...]) -> View:
     else:
         messages = (*messages, Message("user", results))
     started = view.started - {result.tool_use_id for result in results}
-    return replace(_with_last_turn(view, messages), started=started)
+    return _with_last_turn(view, messages, started)
 
 
-def _with_last_turn(view: View, messages: tuple[Message, ...]) -> View:
-    return replace(view, turns=(*view.turns[:-1], replace(view.turns[-1], messages=messages)))
+def _with_last_turn(
+    view: View, messages: tuple[Message, ...], started: frozenset[str] | None = None
+) -> View:
+    turns = (*view.turns[:-1], replace(view.turns[-1], messages=messages))
+    return replace(view, turns=turns, started=view.started if started is None else started)
 
 
 def _compact(view: View, record: CompactionRecord) -> View:
     folded = tuple(turn for turn in view.turns if turn.number < record.kept_from)
     kept = tuple(turn for turn in view.turns if turn.number >= record.kept_from)
+    known = {facts.number: facts for facts in record.facts}
     turns = tuple(
-        with_replaced(turn, record.replaced) for turn in without_oldest_media(kept, record.shed)
+        with_replaced(turn, record.replaced, known.get(turn.number))
+        for turn in without_oldest_media(kept, record.shed)
     )
     if record.told and turns:
-        turns = (*turns[:-1], told_turn(turns[-1], record.told, record.told_messages))
+        *before, last = turns
+        told = told_turn(last, record.told, record.told_messages, known.get(last.number))
+        turns = (*before, told)
     return _drop_thinking(
         replace(
             view,
             summary=record.summary,
             summary_body=record.body,
-            past=view.past + tuple(turn.all_facts for turn in folded),
+            past=view.past + tuple(known.get(turn.number) or turn.all_facts for turn in folded),
             turns=turns,
             compactions=view.compactions + 1,
             factor=record.factor,
             window=record.window or view.window,
         )
     )
+
+
+def with_facts(view: View, record: CompactionRecord) -> CompactionRecord:
+    """The compaction of a view, with the facts of all turns that it folds or shortens."""
+    after = _compact(view, record)
+    earlier = {turn.number: turn.facts for turn in view.turns}
+    shortened = tuple(
+        turn.facts
+        for turn in after.turns
+        if turn.facts is not None and turn.facts is not earlier[turn.number]
+    )
+    return replace(record, facts=after.past[len(view.past) :] + shortened)
 
 
 def _drop_thinking(view: View) -> View:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Protocol
 
+from agent.context.budget import Budget
 from agent.events import CompactionPreview, ContextReport, EventStream, SessionEntry, SessionTotals
 from agent.messages import Message
 from agent.tools.base import Approver
@@ -64,6 +65,11 @@ class SessionPort(Protocol):
 
         Raises :class:`agent.errors.AgentError`.
         """
+        ...
+
+    @property
+    def budget(self) -> Budget:
+        """What a request may have, as far as it is known."""
         ...
 
     def context(self) -> ContextReport:

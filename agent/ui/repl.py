@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from rich.console import Console
 from rich.text import Text
 
-from agent.errors import AgentError
+from agent.context.budget import Budget
 from agent.ui import commands, describe, figures
 from agent.ui.approval import TerminalApprover
 from agent.ui.port import SessionPort
@@ -126,11 +126,11 @@ class _Repl:
         self._console.print(Text(sanitize(text), style), soft_wrap=True)
 
     def _greet(self, notices: Sequence[str]) -> None:
-        """At most four lines: model, folder, budget when it is known, where help is."""
+        """Four lines: model, folder, budget, where help is."""
         self._say(f"model   {figures.one_line(self._session.model)}")
         self._say(f"folder  {figures.one_line(_short(Path.cwd()))}")
-        if budget := _budget(self._session):
-            self._say(f"budget  {budget}")
+        # The size of the conversation is not told here: measuring it takes a while.
+        self._say(f"budget  {_budget(self._session.budget)}")
         self._say("/help shows what can be typed", "dim")
         for notice in notices:
             self._say(f"warning: {figures.one_line(notice)}", "yellow")
@@ -224,16 +224,8 @@ def _short(path: Path) -> str:
     return f"~/{path.relative_to(home)}" if path.is_relative_to(home) else str(path)
 
 
-def _budget(session: SessionPort) -> str:
-    """The budget in words; empty while it is not known."""
-    try:
-        report = session.context()
-    except AgentError:
-        # The first turn meets the same error, and tells it where it matters.
-        return ""
-    size = report.size
-    if not size.budget:
-        return ""
-    source = f" ({figures.one_line(report.window_source)})" if report.window_source else ""
-    window = f" of a window of {figures.tokens(size.window)}{source}" if size.window else ""
-    return f"{figures.tokens(size.budget)} tokens{window}"
+def _budget(budget: Budget) -> str:
+    """The budget in words."""
+    source = f" ({figures.one_line(budget.source)})" if budget.source else ""
+    window = f"a window of {figures.tokens(budget.window)}{source}"
+    return f"{figures.tokens(budget.tokens)} tokens of {window}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import string
 import time
@@ -17,7 +18,14 @@ from agent.messages import (
     assistant_text,
     user_text,
 )
-from agent.transcript.facts import CommandFact, FileFact, TurnFacts, facts_of
+from agent.transcript.facts import (
+    CommandFact,
+    FileFact,
+    TurnFacts,
+    facts_from_json,
+    facts_of,
+    facts_to_json,
+)
 from agent.transcript.identifiers import Identifier, Kind
 from agent.transcript.instructions import instructions_in
 
@@ -260,3 +268,21 @@ def test_the_same_turn_gives_the_same_facts() -> None:
     assert facts_of(1, turn("go", ("bash", {"command": "x"}, text, False))) == facts_of(
         1, turn("go", ("bash", {"command": "x"}, text, False))
     )
+
+
+def test_facts_survive_the_disk() -> None:
+    calls: list[Call] = [
+        ("read_file", {"path": "src/a.py"}, "value_of_x = 1", False),
+        ("bash", {"command": "make test"}, "KeyError: 'port'\n[exit code 2]", True),
+    ]
+    facts = facts_of(1, turn("always use port 8123 of https://example.org/a", *calls))
+    assert all((facts.files, facts.commands, facts.errors, facts.instructions, facts.identifiers))
+    assert facts_from_json(json.loads(json.dumps(facts_to_json(facts)))) == facts
+
+
+@pytest.mark.parametrize(
+    "data", [None, [], [1, "asked"], [1, "", "", [[]], [], [], [], [], 0], [1, "", "", *[[1]] * 6]]
+)
+def test_facts_of_another_form_are_refused(data: object) -> None:
+    with pytest.raises(ValueError, match="no facts"):
+        facts_from_json(data)

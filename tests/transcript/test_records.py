@@ -1,10 +1,23 @@
 from __future__ import annotations
 
+import json
+import zlib
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.messages import OpaqueBlock, TextBlock, ThinkingBlock, ToolSpec, ToolUseBlock, Usage
+from agent.messages import (
+    OpaqueBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolSpec,
+    ToolUseBlock,
+    Usage,
+    user_text,
+)
+from agent.transcript.facts import facts_of
 from agent.transcript.records import (
     AssistantEndRecord,
     BadLineError,
@@ -38,6 +51,7 @@ RECORDS: tuple[Record, ...] = (
         replaced={"toolu_1": "[stub]"},
         told=("- a", "- b"),
         told_messages=2,
+        facts=(facts_of(1, (user_text("always use port 8123"),)),),
         usage=Usage(5),
     ),
     UnknownRecord("hologram", {"depth": [1, 2, {"x": None}]}),
@@ -82,3 +96,15 @@ def test_a_newer_version_is_kept_as_unknown() -> None:
     assert decode(line).record == UserRecord(1, "from the future")
     with pytest.raises(BadLineError):
         decode(newer)
+
+
+def test_facts_of_another_version_are_left_out_and_nothing_else() -> None:
+    record = CompactionRecord("auto", "summary", 3, "text", facts=(facts_of(1, ()),))
+    line = encode(Entry(1, 5.0, record))
+    newer = line.replace(b'"facts":[[1,', b'"facts":[["a new field",1,')
+    assert newer != line
+    data = json.loads(newer)
+    del data["crc"]
+    body = json.dumps(data, separators=(",", ":")).encode()
+    whole = body[:-1] + f',"crc":"{zlib.crc32(body):08x}"}}'.encode()
+    assert decode(whole).record == replace(record, facts=())

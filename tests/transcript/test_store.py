@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given, settings
 
 from agent.errors import SessionError
+from agent.transcript.checkup import check_session
 from agent.transcript.readable import BOUNDARY, Renderer
+from agent.transcript.reader import LogReader
 from agent.transcript.records import (
     CompactionRecord,
     Entry,
@@ -153,3 +155,55 @@ def test_a_boundary_is_written_but_never_decides_anything(tmp_path: Path) -> Non
 def test_a_fence_is_longer_than_what_it_holds() -> None:
     text = Renderer().feed(Entry(1, 0.0, ToolResultRecord("t", "````\nx\n````", is_error=False)))
     assert "`````\n````\nx\n````\n`````\n" in text
+
+
+def test_facts_of_folded_turns_are_saved_with_the_compaction(tmp_path: Path) -> None:
+    story = Story()
+    for number in range(1, 4):
+        story.user(f"always use port 812{number}")
+        (call,) = story.blocks(thinking=False, text="Looking.", count=1)
+        story.end("tool_use")
+        story.result(call, "a long result")
+    transcript = make(tmp_path / ".transcripts", story.records)
+    stubbed, folded = {call: "[stub]"}, tuple(turn.all_facts for turn in transcript.view.turns[:2])
+    transcript.append(CompactionRecord("auto", "summary", 3, "sum", "sum", replaced=stubbed))
+    transcript.close()
+    saved = [entry.record for entry in LogReader(transcript.log_path)][-1]
+    assert isinstance(saved, CompactionRecord)
+    assert saved.facts[:2] == folded == transcript.view.past
+    assert saved.facts[2:] == (transcript.view.turns[0].facts,)
+    again = Transcript.open(tmp_path / ".transcripts", "s-1", ".transcripts")
+    assert again.view == transcript.view
+    again.close()
+
+
+@pytest.mark.parametrize("ending", ["a line", "no newline at the end"])
+def test_lines_that_are_not_the_logs_stay_above(tmp_path: Path, ending: str) -> None:
+    folder = tmp_path / ".transcripts"
+    story = Story()
+    story.user("one")
+    transcript = make(folder, story.records)
+    transcript.close()
+    whole = transcript.readable_path.read_bytes()
+    other = f"# Another title\n\n{ending}".encode() + b"\n" * (ending == "a line")
+    transcript.readable_path.write_bytes(other)
+    for _ in range(2):
+        again = Transcript.open(folder, "s-1", ".transcripts")
+        assert again.readable_path.read_bytes() == other.removesuffix(b"\n") + b"\n" + whole
+        assert lines_at(folder, again.address(1, 1)).startswith("## Turn 1 ")
+        assert [
+            problem for problem in check_session(folder, "s-1").problems if "file" in problem
+        ] == []
+        again.close()
+    transcript.readable_path.unlink()
+    assert "is missing" in str(check_session(folder, "s-1").problems)
+
+
+def test_a_session_that_is_open_elsewhere_leaves_no_file_open(tmp_path: Path) -> None:
+    folder = tmp_path / ".transcripts"
+    transcript = make(folder, [SESSION, UserRecord(1, "one")])
+    open_before = len(list(Path("/proc/self/fd").iterdir()))
+    with pytest.raises(SessionError, match="another process"):
+        Transcript.open(folder, "s-1", ".transcripts")
+    assert len(list(Path("/proc/self/fd").iterdir())) == open_before
+    transcript.close()

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from functools import reduce
+
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from agent.context.validity import history_fault
 from agent.messages import (
@@ -22,6 +25,7 @@ from agent.transcript.records import (
     InterruptedRecord,
     PartialRecord,
     Record,
+    RewindRecord,
     ToolResultRecord,
     ToolStartRecord,
     UserRecord,
@@ -29,7 +33,15 @@ from agent.transcript.records import (
     encode,
 )
 from agent.transcript.turns import NO_ANSWER, NOT_RUN, OUTCOME_UNKNOWN
-from agent.transcript.view import SUMMARY_ANSWER, SUMMARY_HEADING, Anchor, View, apply, build
+from agent.transcript.view import (
+    SUMMARY_ANSWER,
+    SUMMARY_HEADING,
+    Anchor,
+    View,
+    apply,
+    build,
+    with_facts,
+)
 from agent.wire import message_to_wire
 from tests.server.rules import check_history
 from tests.strategies import SESSION, Story, damaged_stories, stories
@@ -64,6 +76,42 @@ def test_a_restart_gives_the_same_view(records: list[Record]) -> None:
         for number, record in enumerate(records, 1)
     ]
     assert build(reread) == build(records)
+
+
+def counting(records: list[Record]) -> list[Record]:
+    """The records without those that a rewind went back over, by the words of the rule."""
+    kept: list[Record] = []
+    for record in records:
+        if isinstance(record, RewindRecord):
+            starts = [
+                position
+                for position, other in enumerate(kept)
+                if isinstance(other, UserRecord) and other.turn == record.turn
+            ]
+            kept = kept[: starts[-1]] if starts else kept
+        else:
+            kept.append(record)
+    return kept
+
+
+@given(stories(), st.lists(st.tuples(st.integers(0, 99), st.integers(1, 6)), max_size=5))
+@settings(max_examples=300)
+def test_what_was_rewound_counts_no_more(
+    records: list[Record], rewinds: list[tuple[int, int]]
+) -> None:
+    for position, turn in rewinds:
+        records.insert(1 + position % len(records), RewindRecord(turn))
+    assert build(records) == reduce(apply, counting(records), View())
+
+
+@given(stories())
+def test_facts_in_a_compaction_are_those_of_its_turns(records: list[Record]) -> None:
+    view = View()
+    for record in counting(records):
+        known = with_facts(view, record) if isinstance(record, CompactionRecord) else record
+        without = apply(view, record)
+        view = apply(view, known)
+        assert view == without
 
 
 @given(stories())

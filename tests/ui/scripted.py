@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from agent.context.budget import Budget
 from agent.errors import AgentError, ProviderBusyError, SessionError
 from agent.events import (
     CompactionFailed,
@@ -271,6 +272,10 @@ class ScriptedSession:
 
     def uncompact(self) -> str:
         return "the last compaction was taken back: 3100 -> about 12300 tokens"
+
+    @property
+    def budget(self) -> Budget:
+        return Budget(SIZE.budget, SIZE.window, 32_000, 8_000, "table")
 
     def context(self) -> ContextReport:
         turns = (TurnSize(8, 9_000, "eighth question", ".transcripts/s1.md:189-300"),)

@@ -51,6 +51,11 @@ class Chat:
             start_new_session=True,
         )
 
+    @property
+    def pid(self) -> int:
+        """The process's id."""
+        return self._process.pid
+
     def type(self, keys: str) -> None:
         """Press keys."""
         os.write(self._master, keys.encode())
