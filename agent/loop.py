@@ -18,7 +18,7 @@ from agent.calls import ToolRunner
 from agent.context import ladder
 from agent.context.engine import ContextEngine
 from agent.context.overflow import classify, classify_stop
-from agent.errors import AgentError, ContextTooLargeError, ProviderError
+from agent.errors import AgentError, ContextTooLargeError, ProviderError, TranscriptError
 from agent.events import (
     CompactionFailed,
     CompactionFinished,
@@ -41,6 +41,7 @@ from agent.transcript.records import (
     BlockRecord,
     InterruptedRecord,
     PartialRecord,
+    Record,
     RewindRecord,
     UserRecord,
 )
@@ -103,11 +104,11 @@ async def run_turn(turn: Turn, text: str) -> EventStream:
                 yield event
     except AgentError as failure:
         error = failure
-        _end_early(turn, f"it failed: {failure}")
+        _end_early(turn, number, f"it failed: {failure}")
         if isinstance(failure, ContextTooLargeError):
             _leave_out(turn, number)
     except (asyncio.CancelledError, GeneratorExit):
-        _end_early(turn, "by the user")
+        _end_early(turn, number, "by the user")
         raise
     yield TurnFinished(
         turn=number,
@@ -122,21 +123,28 @@ async def run_turn(turn: Turn, text: str) -> EventStream:
     )
 
 
-def _end_early(turn: Turn, reason: str) -> None:
-    """Close the turn in the transcript, if the transcript can still be written."""
-    try:
-        turn.engine.transcript.append(InterruptedRecord(reason))
-    except AgentError:
-        # Writing is what failed, and that has been or will be told; on resuming,
-        # a turn without an end is closed in the same way.
-        return
+def _end_early(turn: Turn, number: int, reason: str) -> None:
+    """Close the turn in the transcript, if it began and the transcript can be written."""
+    if turn.engine.view.last_turn == number:
+        _append_or_warn(turn, InterruptedRecord(reason))
 
 
 def _leave_out(turn: Turn, number: int) -> None:
     """Take a request that fits no window out of the view, or every later one would carry it."""
     view = turn.engine.view
     if view.turns and view.turns[-1].number == number and not view.turns[-1].answered:
-        turn.engine.transcript.append(RewindRecord(number))
+        _append_or_warn(turn, RewindRecord(number))
+
+
+def _append_or_warn(turn: Turn, record: Record) -> None:
+    """Save a record about a turn that ends early; a failure must not hide why it does.
+
+    On resuming, a turn without an end is closed in the same way.
+    """
+    try:
+        turn.engine.transcript.append(record)
+    except TranscriptError as failure:
+        turn.engine.transcript.warn(str(failure))
 
 
 def _final_text(turn: Turn, number: int) -> str:

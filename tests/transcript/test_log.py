@@ -21,7 +21,7 @@ from tests.strategies import SESSION
 
 
 def write_log(path: Path, count: int) -> None:
-    log = Log.create(path, clock=lambda: 1.0)
+    log, _ = Log.create(path, b"")
     for number in range(1, count + 1):
         log.append(UserRecord(number, f"message {number} \u2028 with a separator"))
     log.close()
