@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import resource
 import shutil
 import subprocess
@@ -144,6 +145,49 @@ def test_a_log_that_cannot_be_synced_is_not_written_again(tmp_path: Path) -> Non
     assert log.read_bytes().startswith(before)
     assert done.stdout.count("goes on as") == 1
     assert "failed" not in done.stdout, "the record itself is saved in the fresh log"
+
+
+@needs_strace
+def test_neither_is_it_while_nothing_can_be_synced(tmp_path: Path) -> None:
+    folder = tmp_path / "t"
+    begun(folder)
+    syncs = places(run_traced(command(folder), ["fsync"]), folder)
+    last_of_a_record = str(syncs[-1][1])
+    shutil.rmtree(folder)
+    begun(folder)
+    until = int(last_of_a_record) - 4
+    fault = Fault("fsync", "EIO", f"{until}..{until + 2}")
+    done = run_traced(command(folder), ["write", "fsync"], [fault])
+    check(folder, done, fault)
+    first = next(call for call in done.hit if "s-1.jsonl>" in call)
+    after = done.calls[done.calls.index(first) + 1 :]
+    assert not any(f"{folder}/s-1.jsonl>" in call for call in after), after
+    assert "failed" in done.stdout
+    assert done.stdout.count("goes on as") == 1
+
+
+@needs_strace
+def test_records_and_names_are_synced_before_they_count(tmp_path: Path) -> None:
+    folder = tmp_path / "above" / "t"
+    folder.parent.mkdir()
+    done = run_traced(command(folder), ["mkdir", "write", "writev", "fsync", "rename"])
+    check(folder, done, "order")
+    unsynced: set[str] = set()
+    for call in done.calls:
+        if named := re.search(r'mkdir\("([^"]+)", \d+\) += 0', call):
+            unsynced.add(str(Path(named[1]).parent))
+        elif named := re.search(r'rename\("([^"]+)", "([^"]+)"', call):
+            assert named[1] not in unsynced, "a file has its name before it is whole"
+            if named[2].endswith(".jsonl"):
+                unsynced.add(str(folder))
+        elif named := re.search(r"write\(\d+<([^>]+)>", call):
+            if not named[1].endswith(".md"):
+                unsynced.add(named[1])
+        elif named := re.search(r"fsync\(\d+<([^>]+)>", call):
+            unsynced.discard(named[1])
+        elif "writev(1" in call and "saved" in call:
+            assert unsynced == set(), call
+    assert done.stdout.count("saved") == TURNS
 
 
 class Limit:
