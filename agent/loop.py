@@ -125,6 +125,7 @@ async def run_turn(turn: Turn, text: str) -> EventStream:
 
 def _end_early(turn: Turn, number: int, reason: str) -> None:
     """Close the turn in the transcript, if it began and the transcript can be written."""
+    # On resuming, a turn without an end is closed in the same way.
     if turn.engine.view.last_turn == number:
         _append_or_warn(turn, InterruptedRecord(reason))
 
@@ -137,10 +138,7 @@ def _leave_out(turn: Turn, number: int) -> None:
 
 
 def _append_or_warn(turn: Turn, record: Record) -> None:
-    """Save a record about a turn that ends early; a failure must not hide why it does.
-
-    On resuming, a turn without an end is closed in the same way.
-    """
+    """Save a record that the turn does not depend on; a failure is told at its end."""
     try:
         turn.engine.transcript.append(record)
     except TranscriptError as failure:
@@ -242,31 +240,59 @@ async def _receive(turn: Turn, request: Request) -> EventStream:
     However it ends, text that was received is in the transcript.
     """
     engine = turn.engine
-    transcript = engine.transcript
-    partial: list[str] = []
-    saved, saved_at = 0, turn.clock()
+    partial = _Partial(turn)
     try:
         async with aclosing(engine.provider.stream(request)) as parts:
             async for part in parts:
                 match part:
                     case TextPart(text):
-                        partial.append(text)
-                        if turn.clock() - saved_at >= CHECKPOINT_SECONDS:
-                            transcript.append(PartialRecord("".join(partial[saved:])))
-                            saved, saved_at = len(partial), turn.clock()
+                        partial.add(text)
                         yield TextDelta(text)
                     case ThinkingPart(text):
                         yield ThinkingDelta(text)
                     case BlockPart(block):
                         partial.clear()
-                        saved = 0
-                        transcript.append(BlockRecord(_with_own_id(turn, block)))
+                        engine.transcript.append(BlockRecord(_with_own_id(turn, block)))
                     case EndPart():
                         _end_message(turn, part)
                         yield RequestFinished(part.stop_reason, part.usage)
     finally:
-        if partial:
-            transcript.append(BlockRecord(TextBlock("".join(partial))))
+        if text := partial.clear():
+            engine.transcript.append(BlockRecord(TextBlock(text)))
+
+
+class _Partial:
+    """The text of a block in progress: no piece of it stays unsaved for longer than a second.
+
+    That holds also while nothing more comes.
+    """
+
+    def __init__(self, turn: Turn) -> None:
+        self._turn = turn
+        self._pieces: list[str] = []
+        self._saved = 0
+        self._timer: asyncio.TimerHandle | None = None
+
+    def add(self, text: str) -> None:
+        """One more piece."""
+        self._pieces.append(text)
+        if self._timer is None:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(CHECKPOINT_SECONDS, self._save)
+
+    def _save(self) -> None:
+        self._timer = None
+        text = "".join(self._pieces[self._saved :])
+        self._saved = len(self._pieces)
+        _append_or_warn(self._turn, PartialRecord(text))
+
+    def clear(self) -> str:
+        """Forget the block; its text as far as it had come."""
+        if self._timer is not None:
+            self._timer.cancel()
+        text = "".join(self._pieces)
+        self._pieces, self._saved, self._timer = [], 0, None
+        return text
 
 
 def _end_message(turn: Turn, end: EndPart) -> None:

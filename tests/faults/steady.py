@@ -2,14 +2,16 @@
 
 It resumes the folder's newest session, or starts one, and writes some turns. It says
 what a person would be told, a line each: ``saved N``, ``failed ...``, ``warned ...``,
-``refused ...``, and at the end the session's id and a digest of its view. With a third
-argument, that file is removed at the first failure: space returns.
+``refused ...``, and at the end the session's id and a digest of its view. At a failure
+space returns, where it can: the soft limit of a file's size is lifted, and the file that
+a third argument names is removed.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import resource
 import sys
 from pathlib import Path
 
@@ -72,6 +74,8 @@ def main() -> None:
             transcript.append(BlockRecord(TextBlock("answer " * (turn % 50))))
         except AgentError as error:
             say("failed", error)
+            _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
             if filler is not None:
                 filler.unlink(missing_ok=True)
         for warning in transcript.take_warnings():

@@ -133,6 +133,21 @@ def test_what_cannot_be_taken_back_is_left_behind(tmp_path: Path) -> None:
 
 
 @needs_strace
+def test_neither_is_half_a_record_gone_on_with(tmp_path: Path) -> None:
+    begun(tmp_path / "base" / "t")
+    size = (tmp_path / "base" / "t" / "s-1.jsonl").stat().st_size
+    for room in range(30, 700, 40 if WHOLE else 150):
+        folder = tmp_path / str(room) / "t"
+        shutil.copytree(tmp_path / "base", folder.parent)
+        limited = ["prlimit", f"--fsize={size + room}:unlimited", *command(folder)]
+        done = run_traced(limited, ["ftruncate"], [Fault("ftruncate", "EIO", "1+")])
+        check(folder, done, room)
+        assert done.hit
+        assert done.stdout.count("failed") == 1
+        assert done.stdout.count("goes on as") >= 1
+
+
+@needs_strace
 def test_a_log_that_cannot_be_synced_is_not_written_again(tmp_path: Path) -> None:
     folder = tmp_path / "t"
     begun(folder)

@@ -153,3 +153,7 @@ def test_a_deleted_log_is_written_anew_before_the_next_prompt(tmp_path: Path) ->
         assert "8123" in repr(records(tmp_path / ".transcripts"))
         (readable,) = (tmp_path / ".transcripts").glob("2*.md")
         assert "what did I say" in readable.read_text()
+        shutil.rmtree(tmp_path / ".transcripts")
+        chat.type("/model claude-haiku-4-5\r")
+        chat.wait_for_count("it was written anew", 2)
+        chat.wait_for_prompt()
