@@ -17,7 +17,8 @@ check: $(VENV)/.tested
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-# Long runs: 2,000 random histories of 30 steps, every turn boundary of real sessions.
+# Long runs: 2,000 random histories of 30 steps, every turn boundary of real sessions, killed
+# writers, every call on the disk failing, damaged logs, faults put into the log's code.
 faults: $(VENV)/.tested
 	TEST_PROFILE=faults $(BIN)/python -m pytest -n 2 --timeout=5400 tests/context/test_stateful.py \
 	  tests/context/test_real_folding.py tests/transcript tests/faults
@@ -28,6 +29,7 @@ bench: $(VENV)/.tested
 	$(BIN)/python -m bench.recall
 	$(BIN)/python -m bench.limit
 	$(BIN)/python -m bench.cost
+	$(BIN)/python -m bench.append
 
 format: $(VENV)/.tested
 	$(BIN)/ruff format .

@@ -19,7 +19,7 @@ from agent.calls import ToolRunner
 from agent.context import ladder
 from agent.context.engine import ContextEngine
 from agent.context.overflow import classify, classify_stop
-from agent.errors import AgentError, ContextTooLargeError, ProviderError
+from agent.errors import AgentError, ContextTooLargeError, ProviderError, TranscriptError
 from agent.events import (
     CompactionFailed,
     CompactionFinished,
@@ -42,6 +42,7 @@ from agent.transcript.records import (
     BlockRecord,
     InterruptedRecord,
     PartialRecord,
+    Record,
     RewindRecord,
     UserRecord,
 )
@@ -106,11 +107,11 @@ async def run_turn(turn: Turn, text: str, attached: Attachments = NOTHING) -> Ev
                 yield event
     except AgentError as failure:
         error = failure
-        _end_early(turn, f"it failed: {failure}")
+        _end_early(turn, number, f"it failed: {failure}")
         if isinstance(failure, ContextTooLargeError):
             _leave_out(turn, number)
     except (asyncio.CancelledError, GeneratorExit):
-        _end_early(turn, "by the user")
+        _end_early(turn, number, "by the user")
         raise
     yield TurnFinished(
         turn=number,
@@ -125,21 +126,26 @@ async def run_turn(turn: Turn, text: str, attached: Attachments = NOTHING) -> Ev
     )
 
 
-def _end_early(turn: Turn, reason: str) -> None:
-    """Close the turn in the transcript, if the transcript can still be written."""
-    try:
-        turn.engine.transcript.append(InterruptedRecord(reason))
-    except AgentError:
-        # Writing is what failed, and that has been or will be told; on resuming,
-        # a turn without an end is closed in the same way.
-        return
+def _end_early(turn: Turn, number: int, reason: str) -> None:
+    """Close the turn in the transcript, if it began and the transcript can be written."""
+    # On resuming, a turn without an end is closed in the same way.
+    if turn.engine.view.last_turn == number:
+        _append_or_warn(turn, InterruptedRecord(reason))
 
 
 def _leave_out(turn: Turn, number: int) -> None:
     """Take a request that fits no window out of the view, or every later one would carry it."""
     view = turn.engine.view
     if view.turns and view.turns[-1].number == number and not view.turns[-1].answered:
-        turn.engine.transcript.append(RewindRecord(number))
+        _append_or_warn(turn, RewindRecord(number))
+
+
+def _append_or_warn(turn: Turn, record: Record) -> None:
+    """Save a record that the turn does not depend on; a failure is told at its end."""
+    try:
+        turn.engine.transcript.append(record)
+    except TranscriptError as failure:
+        turn.engine.transcript.warn(str(failure))
 
 
 def _final_text(turn: Turn, number: int) -> str:
@@ -237,31 +243,59 @@ async def _receive(turn: Turn, request: Request) -> EventStream:
     However it ends, text that was received is in the transcript.
     """
     engine = turn.engine
-    transcript = engine.transcript
-    partial: list[str] = []
-    saved, saved_at = 0, turn.clock()
+    partial = _Partial(turn)
     try:
         async with aclosing(engine.provider.stream(request)) as parts:
             async for part in parts:
                 match part:
                     case TextPart(text):
-                        partial.append(text)
-                        if turn.clock() - saved_at >= CHECKPOINT_SECONDS:
-                            transcript.append(PartialRecord("".join(partial[saved:])))
-                            saved, saved_at = len(partial), turn.clock()
+                        partial.add(text)
                         yield TextDelta(text)
                     case ThinkingPart(text):
                         yield ThinkingDelta(text)
                     case BlockPart(block):
                         partial.clear()
-                        saved = 0
-                        transcript.append(BlockRecord(_with_own_id(turn, block)))
+                        engine.transcript.append(BlockRecord(_with_own_id(turn, block)))
                     case EndPart():
                         _end_message(turn, part)
                         yield RequestFinished(part.stop_reason, part.usage)
     finally:
-        if partial:
-            transcript.append(BlockRecord(TextBlock("".join(partial))))
+        if text := partial.clear():
+            engine.transcript.append(BlockRecord(TextBlock(text)))
+
+
+class _Partial:
+    """The text of a block in progress: no piece of it stays unsaved for longer than a second.
+
+    That holds also while nothing more comes.
+    """
+
+    def __init__(self, turn: Turn) -> None:
+        self._turn = turn
+        self._pieces: list[str] = []
+        self._saved = 0
+        self._timer: asyncio.TimerHandle | None = None
+
+    def add(self, text: str) -> None:
+        """One more piece."""
+        self._pieces.append(text)
+        if self._timer is None:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(CHECKPOINT_SECONDS, self._save)
+
+    def _save(self) -> None:
+        self._timer = None
+        text = "".join(self._pieces[self._saved :])
+        self._saved = len(self._pieces)
+        _append_or_warn(self._turn, PartialRecord(text))
+
+    def clear(self) -> str:
+        """Forget the block; its text as far as it had come."""
+        if self._timer is not None:
+            self._timer.cancel()
+        text = "".join(self._pieces)
+        self._pieces, self._saved, self._timer = [], 0, None
+        return text
 
 
 def _end_message(turn: Turn, end: EndPart) -> None:

@@ -40,7 +40,6 @@ from agent.tools.base import Approver, ToolContext
 from agent.tools.registry import ToolBox
 from agent.transcript.records import (
     START_FACTOR,
-    InterruptedRecord,
     ModelRecord,
     RewindRecord,
     SessionRecord,
@@ -132,8 +131,9 @@ class Session:
             async with aclosing(run_turn(turn, scrub(text), attached)) as events:
                 async for event in events:
                     if isinstance(event, TurnFinished):
-                        for warning in self._transcript.take_warnings():
-                            yield Notice(warning, "warning")
+                        for warning in self.take_warnings():
+                            if warning != str(event.error):
+                                yield Notice(warning, "warning")
                     yield event
         finally:
             self._count(turn.requests, turn.usage)
@@ -142,6 +142,10 @@ class Session:
                 self._calibration.save(self.model, self._transcript.view.factor)
         if self._patient and self._settings.background_summary:
             prepare_ahead(self._engine)
+
+    def take_warnings(self) -> list[str]:
+        """What could not be written and was not told yet, a line each."""
+        return self._transcript.take_warnings()
 
     async def compact(self, focus: str = "") -> EventStream:
         """Fold the conversation now; ``focus`` says what the summary should dwell on."""
@@ -210,11 +214,7 @@ class Session:
             return ()
         else:
             opened = Transcript.open(self._folder, wanted, self._label)
-        if not opened.view.session_id:
-            opened.close()
-            raise SessionError(f"{opened.log_path} holds no session: its first record is missing")
-        if opened.view.running:
-            opened.append(InterruptedRecord("the program ended"))
+        opened.settle()
         self._leave()
         self._start(opened)
         return tuple(opened.take_warnings())

@@ -2,8 +2,8 @@
 
 A turn is a question, two messages with two tool calls each, and an answer, about 100 KB in
 20 records. Thinking is not signed, so it is not sent back. Every fourth turn folds all but
-the newest two; every twelfth time, results of kept turns were shortened before. Sessions of any length end with the same words if they
-have as many turns after the last fold.
+the newest two; every twelfth time, results of kept turns were shortened before. Sessions of
+any length end with the same words if they have as many turns after the last fold.
 """
 
 from __future__ import annotations

@@ -21,12 +21,16 @@ from agent.events import (
     TurnFinished,
     TurnStarted,
 )
+from agent.loop import CHECKPOINT_SECONDS
 from agent.messages import TextBlock, ThinkingBlock, ToolUseBlock, Usage
 from agent.providers.scripted import Answer, Failure, call, say
 from agent.retry import Retries
+from agent.transcript.log import read_log
+from agent.transcript.records import PartialRecord
 from agent.transcript.store import Transcript
 from agent.transcript.turns import NO_ANSWER, OUTCOME_UNKNOWN
 from tests.harness import finished, make_harness, size_of
+from tests.transcript.test_log import FullDisk
 
 
 async def test_a_plain_answer(tmp_path: Path) -> None:
@@ -363,3 +367,50 @@ async def test_calls_of_a_paused_message_are_answered_before_it_goes_on(tmp_path
     assert (end.text, end.error) == ("Done.", None)
     assert harness.provider.requests[1].messages[-1].tool_results[0].is_error
     harness.check_requests()
+
+
+async def test_text_is_saved_within_a_second_also_while_nothing_more_comes(tmp_path: Path) -> None:
+    answer = Answer((TextBlock("first half, second half"),), pause_seconds=20)
+    harness = make_harness(tmp_path, [answer])
+    turn = asyncio.create_task(harness.turn("go"))
+    await asyncio.sleep(CHECKPOINT_SECONDS + 0.5)
+    found = [entry.record for entry in read_log(harness.transcript.log_path).entries]
+    assert PartialRecord("first half,") in found
+    turn.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await turn
+    last = harness.transcript.view.turns[-1].messages[-1]
+    assert last.text == "first half,"
+    again = harness.transcript.view
+    harness.transcript.close()
+    assert Transcript.open(harness.transcript.folder, "s-1", ".transcripts").view == again
+
+
+async def test_a_full_disk_is_told_also_when_the_turn_is_stopped(tmp_path: Path) -> None:
+    harness = make_harness(tmp_path, [say("Hello there.")])
+    async with aclosing(harness.events("hi")) as events:
+        assert await anext(events) == TurnStarted(1)
+        before = harness.transcript.view
+        with FullDisk(harness.transcript.log_path.stat().st_size + 9):
+            await events.aclose()
+    (warning,) = harness.transcript.take_warnings()
+    assert "cannot write the transcript" in warning
+    assert harness.transcript.view == before
+    await harness.turn("again")
+    texts = [message.text for message in harness.transcript.view.messages]
+    assert texts == ["hi", NO_ANSWER, "again", "Hello there."]
+
+
+async def test_a_message_that_cannot_be_saved_is_not_sent(tmp_path: Path) -> None:
+    harness = make_harness(tmp_path, [say("One."), say("Two.")])
+    await harness.turn("first")
+    before = harness.transcript.view
+    with FullDisk(harness.transcript.log_path.stat().st_size + 9):
+        events = await harness.turn("second")
+    assert [type(event) for event in events] == [TurnFinished]
+    assert "free some space" in str(finished(events).error)
+    assert len(harness.provider.requests) == 1
+    assert harness.transcript.view == before
+    assert finished(await harness.turn("second")).text == "Two."
+    harness.check_requests()
+    harness.provider.assert_done()

@@ -104,6 +104,7 @@ def _private_folder(name: str, parent: int | None) -> int:
         return os.open(name, _FOLDER_FLAGS, dir_fd=parent)
     except FileNotFoundError:
         os.mkdir(name, 0o700, dir_fd=parent)
+        os.chmod(name, 0o700, dir_fd=parent)
         return os.open(name, _FOLDER_FLAGS, dir_fd=parent)
 
 
@@ -121,6 +122,7 @@ def _write_new(folder: int, name: str, data: bytes) -> str:
             continue
         try:
             with os.fdopen(descriptor, "wb") as file:
+                os.fchmod(descriptor, 0o600)
                 file.write(data)
         except OSError:
             # Half an output must not pass for a whole one.

@@ -49,7 +49,13 @@ class Comparison:
         damaged after they had been rendered. ``behind``: it has only the beginning.
         ``other``: the rendering is to be written below all that there is.
         """
-        file = self._file
+        try:
+            return self._compared(self._file)
+        except OSError:
+            # It cannot be read, so it counts as empty.
+            return "behind", 0
+
+    def _compared(self, file: BinaryIO) -> tuple[State, int]:
         more = file.seek(0, io.SEEK_END) - self._size
         if self._alike and more <= 0:
             return ("behind" if more else "whole"), 0

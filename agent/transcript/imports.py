@@ -9,11 +9,12 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from agent.errors import SessionError, TranscriptError
-from agent.transcript.files import private_folder, replace_private, sync_folder
+from agent.errors import SessionError
+from agent.transcript.files import private_folder
 from agent.transcript.imports_builder import Boundary, Conversation, Place, Placed, json_lines
 from agent.transcript.imports_claude_code import is_claude_code, read_claude_code
 from agent.transcript.imports_pi import is_pi, read_pi
+from agent.transcript.log import Log
 from agent.transcript.records import (
     Entry,
     InterruptedRecord,
@@ -70,16 +71,8 @@ def save_conversation(folder: Path, session: SessionRecord, conversation: Conver
         Entry(number, round(placed.place.when, 3), placed.record)
         for number, placed in enumerate(_whole(record, conversation), 1)
     ]
-    ignore = folder / ".gitignore"
-    try:
-        if not ignore.exists():
-            replace_private(ignore, b"*\n")
-        replace_private(folder / f"{record.id}.jsonl", b"".join(map(encode, entries)))
-        sync_folder(folder)
-    except OSError as error:
-        raise TranscriptError(
-            f"cannot write the session {record.id} in {folder}: {error.strerror}"
-        ) from error
+    log, _ = Log.create(folder / f"{record.id}.jsonl", map(encode, entries))
+    log.close()
     return record.id
 
 

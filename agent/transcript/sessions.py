@@ -32,7 +32,7 @@ def new_id(now: datetime | None = None) -> str:
 def find_session(folder: Path, wanted: str | None) -> str:
     """The id of a session: the newest for ``None``, else an id or its unique beginning.
 
-    :raises SessionError: there is none, or more than one.
+    :raises SessionError: there is none, or more than one, or the folder cannot be read.
     """
     paths = _logs(folder)
     if wanted is None:
@@ -59,8 +59,12 @@ def session_ids(folder: Path) -> tuple[str, ...]:
 
 
 def _logs(folder: Path) -> list[Path]:
-    found = [path for path in folder.glob("*.jsonl") if path.is_file() and not path.is_symlink()]
-    return sorted(found, key=lambda path: (path.stat().st_mtime_ns, path.stem), reverse=True)
+    try:
+        found = [path for path in folder.glob("*.jsonl") if not path.is_symlink()]
+        logs = [path for path in found if path.is_file()]
+        return sorted(logs, key=lambda path: (path.stat().st_mtime_ns, path.stem), reverse=True)
+    except OSError as error:
+        raise SessionError(f"cannot look for sessions in {folder}: {error.strerror}") from error
 
 
 def _info(path: Path) -> SessionInfo:

@@ -6,34 +6,34 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
-from dataclasses import replace
 from itertools import chain
 from pathlib import Path
+from typing import TypeAlias
 
-from agent.errors import SessionError, TranscriptError
-from agent.transcript.companion import Comparison, anew
-from agent.transcript.files import (
-    open_private,
-    private_folder,
-    replace_piecewise,
-    sync_folder,
-    write_all,
-)
-from agent.transcript.log import Log
+from agent.errors import AgentError, SessionError, TranscriptError
+from agent.transcript.companion import Comparison, State, anew
+from agent.transcript.files import open_private, private_folder, replace_piecewise, write_all
+from agent.transcript.log import Follow, Log
 from agent.transcript.readable import Renderer, Span
-from agent.transcript.reader import LogReader
+from agent.transcript.reader import LogReader, forked
 from agent.transcript.records import (
     CompactionRecord,
     Entry,
+    InterruptedRecord,
     Record,
     RewindRecord,
     SessionRecord,
     UserRecord,
     encode,
 )
+from agent.transcript.sessions import new_id
 from agent.transcript.view import Replay, View, apply, with_facts
+
+_Take: TypeAlias = Callable[[Follow], tuple[Log, LogReader]]
+"""Takes up a log and hands over its entries."""
 
 LATEST = "latest.txt"
 
@@ -55,6 +55,7 @@ class Transcript:
         self._waiting: SessionRecord | None = None
         self._renderer = Renderer()
         self._readable: int | None = None
+        self._behind = False
 
     @classmethod
     def start(cls, folder: Path, label: str, record: SessionRecord) -> Transcript:
@@ -75,12 +76,7 @@ class Transcript:
         :raises TranscriptError: it cannot be written.
         """
         transcript = cls(private_folder(folder), session_id, label)
-        try:
-            transcript._replay()
-        except BaseException:
-            # Whatever it was, an interrupt included: the lock must not stay held.
-            transcript.close()
-            raise
+        transcript._go_on(session_id, lambda follow: Log.open(transcript.log_path, follow))
         return transcript
 
     @classmethod
@@ -90,15 +86,12 @@ class Transcript:
         :raises SessionError: the parent cannot be read or holds no session.
         :raises TranscriptError: the new session cannot be written.
         """
-        copies = _copies(LogReader(folder / f"{parent}.jsonl"), parent, session_id)
-        try:
-            replace_piecewise(private_folder(folder) / f"{session_id}.jsonl", copies)
-            sync_folder(folder)
-        except OSError as error:
-            raise TranscriptError(
-                f"cannot write the fork {session_id}: {error.strerror}"
-            ) from error
-        return cls.open(folder, session_id, label)
+        reader = LogReader(folder / f"{parent}.jsonl")
+        lines = forked(reader, parent, session_id)
+        transcript = cls(private_folder(folder), session_id, label)
+        transcript._go_on(session_id, lambda follow: Log.create(transcript.log_path, lines, follow))
+        transcript._tell_skipped(reader)
+        return transcript
 
     @property
     def log_path(self) -> Path:
@@ -120,20 +113,52 @@ class Transcript:
         """Whether anything of this session is on disk."""
         return self._log is not None
 
+    def settle(self) -> None:
+        """Close a turn that was running when the program ended.
+
+        :raises SessionError: the log holds no session; it is released.
+        :raises TranscriptError: that could not be saved; the log is released.
+        """
+        try:
+            if not self.view.session_id:
+                raise SessionError(f"{self.log_path} holds no session: its first record is missing")
+            if self.view.running:
+                self.append(InterruptedRecord("the program ended"))
+        except AgentError:
+            self.close()
+            raise
+
     def append(self, record: Record) -> None:
         """Save one record (synced), then let the view and the companion follow.
 
-        :raises TranscriptError: it is not saved; the view has not changed.
+        Where the log cannot be written, the session goes on in a fresh one, which names
+        it as its parent; a warning tells so.
+
+        :raises TranscriptError: it is not saved; the view has not changed. The next
+            append tries again.
         """
         log = self._log or self._create()
         if isinstance(record, CompactionRecord):
             record = with_facts(self.view, record)
-        entry = log.append(record)
-        if isinstance(record, RewindRecord):
-            self.view = _view(LogReader(self.log_path))
-        else:
-            self.view = apply(self.view, record)
-        self._follow(self._renderer.feed(entry))
+        # Found before it is saved, so that nothing can fail between the two.
+        view = self._after(log, record)
+        try:
+            entry = log.append(record)
+        except TranscriptError as failure:
+            self._go_on_elsewhere(log, record, failure)
+            return
+        self.view = view
+        self._follow(log, self._renderer.feed(entry))
+
+    def _after(self, log: Log, record: Record) -> View:
+        """The view after one more record."""
+        if not isinstance(record, RewindRecord):
+            return apply(self.view, record)
+        replay, reader = Replay(), log.saved()
+        for entry in reader:
+            replay.follow(entry.record)
+        replay.follow(record)
+        return replay.view(chain((entry.record for entry in reader), (record,)))
 
     @property
     def call_count(self) -> int:
@@ -175,18 +200,26 @@ class Transcript:
         span = self._renderer.result_span(tool_use_id)
         return self._lines(span) if span else ""
 
+    def warn(self, text: str) -> None:
+        """Have something told with the other warnings."""
+        self._warnings.append(text)
+
     def take_warnings(self) -> list[str]:
         """What was found damaged or could not be written since the last call, a line each."""
         warnings, self._warnings = self._warnings, []
-        return warnings
+        return list(dict.fromkeys(warnings))
 
     def close(self) -> None:
         """Release the files. Everything appended is on disk already."""
-        if self._readable is not None:
-            os.close(self._readable)
+        self._close_readable()
         if self._log is not None:
             self._log.close()
-        self._readable = self._log = None
+        self._log = None
+
+    def _close_readable(self) -> None:
+        if self._readable is not None:
+            os.close(self._readable)
+        self._readable = None
 
     def _lines(self, span: Span) -> str:
         return f"{self.label}/{self.session_id}.md:{span.first}-{span.last}"
@@ -195,67 +228,122 @@ class Transcript:
         if self._waiting is None:
             raise TranscriptError(f"the session {self.session_id} is closed")
         private_folder(self.folder)
-        ignore = self.folder / ".gitignore"
-        if not ignore.exists():
-            self._write_derived(ignore, (b"*\n",))
-        log = Log.create(self.log_path)
+        first = encode(Entry(1, round(time.time(), 3), self._waiting))
+        log = self._go_on(
+            self.session_id, lambda follow: Log.create(self.log_path, (first,), follow)
+        )
+        self._waiting = None
+        return log
+
+    def _go_on_elsewhere(self, log: Log, record: Record, failure: TranscriptError) -> None:
+        """Save a record in a fresh session, together with all that is saved.
+
+        A log that was deleted gets its own name again, so that addresses hold.
+
+        :raises TranscriptError: that fails, too; nothing has changed then.
+        """
+        left = self.session_id
         try:
-            entry = log.append(self._waiting)
-        except TranscriptError:
-            # A log without its first record could not be resumed; the next try makes it anew.
-            log.close()
-            self.log_path.unlink(missing_ok=True)
-            raise
-        text = self._renderer.feed(entry)
-        self._log, self._waiting = log, None
-        self._follow(text)
+            fresh = new_id() if self.log_path.exists() else left
+            private_folder(self.folder)
+            path = self.folder / f"{fresh}.jsonl"
+            lines = chain(_renamed(log.saved(), left, fresh), (encode(log.numbered(record)),))
+            self._go_on(fresh, lambda follow: Log.create(path, lines, follow))
+        except (OSError, AgentError) as error:
+            raise TranscriptError(
+                f"{failure}; free some space or check the disk, then send again"
+            ) from error
+        anew = f"the session goes on as {fresh}, which holds all of {left}"
+        self.warn(f"{failure}; {anew if fresh != left else 'it was written anew'}")
+
+    def _go_on(self, session_id: str, take: _Take) -> Log:
+        """Take up a log, in place of any other; all the rest is derived from it.
+
+        Nothing has changed if that fails.
+        """
+        replay, renderer = Replay(), Renderer()
+        readable = self.folder / f"{session_id}.md"
+        with closing(Comparison(readable)) as comparison:
+
+            def follow(entry: Entry) -> None:
+                replay.follow(entry.record)
+                comparison.follow(renderer.feed(entry))
+
+            log, reader = take(follow)
+            try:
+                view = replay.view(entry.record for entry in reader)
+                state, above = comparison.result()
+            except BaseException:
+                # Whatever it was, an interrupt included: the lock must not stay held.
+                log.close()
+                raise
+        self.close()
+        self.session_id, self._log, self.view, self._renderer = session_id, log, view, renderer
+        self._tell_skipped(reader)
+        self._complete_readable(reader, state, above)
         self._point_latest()
         return log
 
-    def _replay(self) -> None:
-        """Open and follow the log, and bring the companion up to date.
+    def _tell_skipped(self, reader: LogReader) -> None:
+        if reader.skipped:
+            self.warn(
+                f"{reader.path}: {reader.skipped} damaged records were skipped; "
+                "everything else is here"
+            )
+
+    def _complete_readable(self, reader: LogReader, state: State, above: int) -> None:
+        """Bring the companion up to date.
 
         What is there is never changed: addresses into it were given out. If it is not
         what the log says, because the log was damaged, the whole is added below it.
         """
-        replay = Replay()
-        with closing(Comparison(self.readable_path)) as comparison:
-
-            def follow(entry: Entry) -> None:
-                replay.follow(entry.record)
-                comparison.follow(self._renderer.feed(entry))
-
-            self._log, reader = Log.open(self.log_path, follow=follow)
-            state, above = comparison.result()
-        if reader.skipped:
-            self._warnings.append(
-                f"{self.log_path}: {reader.skipped} damaged records were skipped; "
-                "everything else is here"
-            )
-        self.view = replay.view(entry.record for entry in reader)
-        if state != "whole":
-            self._write_derived(self.readable_path, anew(self.readable_path, state, reader))
+        self._close_readable()
         self._renderer.move_down(above)
-        self._point_latest()
+        self._behind = state != "whole" and not self._write_derived(
+            self.readable_path, anew(self.readable_path, state, reader)
+        )
 
-    def _follow(self, text: str) -> None:
-        if not text:
-            return
+    def _catch_up(self, reader: LogReader) -> None:
+        """Render the whole log again, for a companion that misses something of it."""
+        renderer = Renderer()
+        with closing(Comparison(self.readable_path)) as comparison:
+            for entry in reader:
+                comparison.follow(renderer.feed(entry))
+            state, above = comparison.result()
+        self._renderer = renderer
+        self._complete_readable(reader, state, above)
+
+    def _follow(self, log: Log, text: str) -> None:
+        """Add to the companion; one that misses something is brought up to date.
+
+        The record itself is saved: whatever fails here is a warning.
+        """
         try:
-            if self._readable is None:
-                flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
-                self._readable = open_private(self.readable_path, flags)
-            write_all(self._readable, text.encode())
+            if self._behind:
+                self._catch_up(log.saved())
+            elif text:
+                if self._readable is None:
+                    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+                    self._readable = open_private(self.readable_path, flags)
+                write_all(self._readable, text.encode())
         except OSError as error:
-            # The record itself is saved; the companion is rebuilt when the session is resumed.
-            self._warnings.append(f"cannot write {self.readable_path}: {error.strerror}")
+            self._behind = True
+            self.warn(f"cannot write {self.readable_path}: {error.strerror}")
+        except SessionError as error:
+            self.warn(str(error))
 
-    def _write_derived(self, path: Path, pieces: Iterable[bytes]) -> None:
+    def _write_derived(self, path: Path, pieces: Iterable[bytes]) -> bool:
         """Write what can be made again; a failure is a warning."""
         try:
             replace_piecewise(path, pieces)
         except OSError as error:
-            self._warnings.append(f"cannot write {path}: {error.strerror}")
+            self.warn(f"cannot write {path}: {error.strerror}")
+            return False
+        except SessionError as error:
+            # The log, of which it is made, cannot be read.
+            self.warn(f"cannot write {path}: {error}")
+            return False
+        return True
 
     def _point_latest(self) -> None:
         self._write_derived(
@@ -263,25 +351,10 @@ class Transcript:
         )
 
 
-def _view(reader: LogReader) -> View:
-    """The view that a log leads to."""
-    replay = Replay()
-    for entry in reader:
-        replay.follow(entry.record)
-    return replay.view(entry.record for entry in reader)
-
-
-def _copies(reader: LogReader, parent: str, session_id: str) -> Iterator[bytes]:
-    """The lines of a log, as those of a session that goes on from it.
-
-    :raises SessionError: it holds no session.
-    """
-    entries = iter(reader)
-    first = next(entries, None)
-    if first is None or not isinstance(first.record, SessionRecord):
-        raise SessionError(f"{reader.path} holds no session to fork")
-    for number, entry in enumerate(chain((first,), entries), 1):
-        record = entry.record
-        if isinstance(record, SessionRecord):
-            record = replace(record, id=session_id, parent=parent)
-        yield encode(Entry(number, entry.ts, record))
+def _renamed(reader: LogReader, left: str, fresh: str) -> Iterator[bytes]:
+    """The lines of a log, as those of a fork unless it keeps its name."""
+    if fresh != left:
+        yield from forked(reader, left, fresh)
+    else:
+        for _, line in reader.placed():
+            yield line + b"\n"

@@ -36,10 +36,10 @@ async def run_once(
 ) -> int:
     """Send one prompt and print the answer; nobody is asked about actions.
 
-    Returns the exit code: 0; 1 after an error, or when nobody reads stdout any
-    more; 75 when the server stayed busy; 128 + n after SIGINT (130), SIGTERM or
-    SIGHUP, which stop the turn and what it runs, and print what was received.
-    Must run in the main thread.
+    Returns the exit code: 0; 1 after an error, or when stdout cannot be written;
+    75 when the server stayed busy; 128 + n after SIGINT (130), SIGTERM or SIGHUP,
+    which stop the turn and what it runs, and print what was received. Must run in
+    the main thread.
     """
     started = time.monotonic()
     session.set_approver(None)
@@ -54,8 +54,8 @@ async def run_once(
     with signal_handlers({number: partial(stop, number) for number in _STOPPING}):
         outcome = await foreground.run(run.consume(prompt))
     result = run.result
-    if isinstance(outcome.error, BrokenPipeError):
-        return _give_up(stdout)
+    if isinstance(outcome.error, OSError):
+        return run.give_up(outcome.error)
     if isinstance(outcome.error, AgentError):
         result.error = outcome.error
         run.tell(describe.error(outcome.error))
@@ -64,8 +64,8 @@ async def run_once(
     result.interrupted |= outcome.interrupted or not result.finished
     try:
         run.print_result(time.monotonic() - started)
-    except BrokenPipeError:
-        return _give_up(stdout)
+    except OSError as error:
+        return run.give_up(error)
     if received and received[0] != signal.SIGINT:
         return 128 + received[0]
     return _exit_code(result)
@@ -85,7 +85,7 @@ class _Run:
         self._is_terminal = stdout.isatty()
 
     async def consume(self, prompt: str) -> None:
-        """Run the turn. Raises ``BrokenPipeError`` when nobody reads stdout any more."""
+        """Run the turn. Raises ``OSError`` when stdout cannot be written."""
         async with aclosing(self._session.send(prompt)) as events:
             async for event in events:
                 self.result.take(event)
@@ -109,6 +109,19 @@ class _Run:
         """Print a line on stderr."""
         print(_encodable(line, self._stderr), file=self._stderr, flush=True)
 
+    def give_up(self, error: OSError) -> int:
+        """Leave, quietly when nobody reads any more.
+
+        What is still buffered goes nowhere instead of failing at exit.
+        """
+        if not isinstance(error, BrokenPipeError):
+            kept = f"the conversation is in {self._session.transcript}"
+            self.tell(f"error: cannot print the answer: {error.strerror}; {kept}")
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, self._stdout.fileno())
+        os.close(nowhere)
+        return EXIT_ERROR
+
     def _print_object(self, value: dict[str, object]) -> None:
         self._print(to_line(value, ascii_only=self._is_terminal))
 
@@ -130,11 +143,3 @@ def _exit_code(result: TurnResult) -> int:
     if result.error is not None:
         return EXIT_ERROR
     return EXIT_INTERRUPTED if result.interrupted else EXIT_OK
-
-
-def _give_up(stdout: TextIO) -> int:
-    """Leave quietly: what is still buffered goes nowhere instead of failing at exit."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, stdout.fileno())
-    os.close(nowhere)
-    return EXIT_ERROR

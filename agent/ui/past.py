@@ -14,7 +14,6 @@ from rich.text import Text
 from agent.errors import SessionError
 from agent.events import SessionEntry
 from agent.transcript.checkup import Checkup, check_session
-from agent.transcript.records import InterruptedRecord
 from agent.transcript.sessions import find_session, list_sessions, new_id
 from agent.transcript.store import Transcript
 from agent.ui import figures
@@ -52,8 +51,7 @@ def check_sessions(folder: Path, wanted: str | None, *, repair: bool) -> int:
             console.print(Text(sanitize(line)), soft_wrap=True)
     if repair:
         made = Transcript.fork(folder, chosen[0], new_id(), str(folder))
-        if made.view.running:
-            made.append(InterruptedRecord("the program ended"))
+        made.settle()
         console.print(f"written anew: agent chat --resume {made.session_id}")
         made.close()
     return int(any(checkup.problems for checkup in checkups))

@@ -52,6 +52,10 @@ class SessionPort(Protocol):
         """Run one turn. Cancelling the consumer stops it and keeps what was received."""
         ...
 
+    def take_warnings(self) -> list[str]:
+        """What could not be written and was not told yet, a line each."""
+        ...
+
     def compact(self, focus: str = "") -> EventStream:
         """Fold the conversation now; ``focus`` says what the summary should dwell on."""
         ...

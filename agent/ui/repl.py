@@ -8,6 +8,7 @@ import signal
 import sys
 import time
 from collections.abc import Coroutine, Sequence
+from contextlib import aclosing
 from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,6 +17,7 @@ from rich.console import Console
 from rich.text import Text
 
 from agent.context.budget import Budget
+from agent.events import EventStream, TurnStarted
 from agent.ui import commands, describe, figures
 from agent.ui.approval import TerminalApprover
 from agent.ui.port import SessionPort
@@ -163,6 +165,7 @@ class _Repl:
         if self._history.problem:
             self._problems.append(f"warning: {self._history.problem}")
             self._history.problem = ""
+        self._problems += [f"warning: {text}" for text in self._session.take_warnings()]
         for problem in dict.fromkeys(self._problems):
             self._say(figures.one_line(problem), "yellow")
         self._problems.clear()
@@ -186,8 +189,17 @@ class _Repl:
         return leave is True
 
     async def _send(self, text: str) -> None:
-        await self._run(pump(self._session.send(text), self._printer))
+        await self._run(pump(self._sent(text), self._printer))
         self._console.print()
+
+    async def _sent(self, text: str) -> EventStream:
+        """A turn's events; until its text is saved, it would be back in the input line."""
+        self._prompt.prefill(text)
+        async with aclosing(self._session.send(text)) as events:
+            async for event in events:
+                if isinstance(event, TurnStarted):
+                    self._prompt.prefill("")
+                yield event
 
     async def _run(self, work: Coroutine[Any, Any, Result]) -> Result | None:
         """Run something that Ctrl-C stops and whose failure is one line."""

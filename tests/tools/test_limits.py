@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import re
 import stat
 from pathlib import Path
@@ -83,10 +84,15 @@ def test_without_room_for_a_marker_the_head_is_kept() -> None:
     assert cap("abcdefgh", 0, NOTE) == ""
 
 
-def test_outputs_are_private_numbered_and_never_overwritten(tmp_path: Path) -> None:
+@pytest.mark.parametrize("umask", [0, 0o777])
+def test_outputs_are_private_numbered_and_never_overwritten(tmp_path: Path, umask: int) -> None:
     folder = tmp_path / ".transcripts" / "session"
-    first = save_output(folder, "shell.txt", b"one")
-    second = save_output(folder, "shell.txt", b"two")
+    before = os.umask(umask)
+    try:
+        first = save_output(folder, "shell.txt", b"one")
+        second = save_output(folder, "shell.txt", b"two")
+    finally:
+        os.umask(before)
     assert (first.name, second.name) == ("0001-shell.txt", "0002-shell.txt")
     assert first.read_text("utf-8") == "one"
     assert second.read_text("utf-8") == "two"

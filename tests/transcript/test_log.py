@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 from agent.errors import SessionError, TranscriptError
 from agent.transcript.files import private_folder
 from agent.transcript.log import Log, read_log
-from agent.transcript.records import Entry, UserRecord
+from agent.transcript.records import Entry, UserRecord, encode
 from agent.transcript.sessions import find_session, list_sessions, new_id
 from agent.transcript.store import Transcript
 from tests.strategies import SESSION
 
 
 def write_log(path: Path, count: int) -> None:
-    log = Log.create(path, clock=lambda: 1.0)
+    log, _ = Log.create(path, ())
     for number in range(1, count + 1):
         log.append(UserRecord(number, f"message {number} \u2028 with a separator"))
     log.close()
@@ -44,15 +44,24 @@ def test_append_and_read(tmp_path: Path) -> None:
     assert not found.torn
 
 
-def test_files_are_private_under_any_umask(tmp_path: Path) -> None:
-    before = os.umask(0)
+@pytest.mark.parametrize("umask", [0, 0o077, 0o777])
+def test_files_are_private_under_any_umask(tmp_path: Path, umask: int) -> None:
+    before = os.umask(umask)
     try:
         folder = private_folder(tmp_path / "transcripts")
         write_log(folder / "a.jsonl", 1)
     finally:
         os.umask(before)
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-    assert stat.S_IMODE((folder / "a.jsonl").stat().st_mode) == 0o600
+    assert {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()} == {0o600}
+
+
+def test_a_log_that_others_could_read_is_made_private(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    write_log(path, 1)
+    path.chmod(0o644)
+    Log.open(path)[0].close()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
 def test_links_are_refused(tmp_path: Path) -> None:
@@ -131,6 +140,26 @@ def test_one_writer_at_a_time(tmp_path: Path) -> None:
     second.close()
 
 
+def test_a_new_log_is_locked_at_once(tmp_path: Path) -> None:
+    log, _ = Log.create(tmp_path / "a.jsonl", ())
+    with pytest.raises(SessionError) as refused:
+        Log.open(tmp_path / "a.jsonl")
+    told = str(refused.value)
+    assert f"another process ({os.getpid()})" in told or not Path("/proc/locks").exists()
+    assert "--fork" in told
+    assert "a.md" in told
+    log.close()
+
+
+def test_a_log_is_never_made_over_another(tmp_path: Path) -> None:
+    write_log(tmp_path / "a.jsonl", 1)
+    before = (tmp_path / "a.jsonl").read_bytes()
+    with pytest.raises(TranscriptError, match="File exists"):
+        Log.create(tmp_path / "a.jsonl", ())
+    assert (tmp_path / "a.jsonl").read_bytes() == before
+    assert [path.name for path in tmp_path.iterdir()] == ["a.jsonl"]
+
+
 class FullDisk:
     """A disk on which this process can write only so many bytes of a file."""
 
@@ -147,11 +176,15 @@ class FullDisk:
         signal.signal(signal.SIGXFSZ, self._signal)
 
 
+@pytest.mark.parametrize("new", [False, True])
 @pytest.mark.parametrize("room", [0, 1, 20, 60])
-def test_a_failed_write_is_told_and_later_ones_count(tmp_path: Path, room: int) -> None:
+def test_a_failed_write_is_told_and_later_ones_count(tmp_path: Path, room: int, new: bool) -> None:
     path = tmp_path / "a.jsonl"
-    write_log(path, 1)
-    log, _ = Log.open(path)
+    if new:
+        log, _ = Log.create(path, (encode(Entry(1, 0.0, UserRecord(1, "message 1"))),))
+    else:
+        write_log(path, 1)
+        log, _ = Log.open(path)
     with FullDisk(path.stat().st_size + room), pytest.raises(TranscriptError, match="cannot write"):
         log.append(UserRecord(2, "lost"))
     log.append(UserRecord(3, "kept"))

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import shutil
 import stat
+import zlib
 from pathlib import Path
 
 import pytest
@@ -8,17 +10,21 @@ from hypothesis import given, settings
 
 from agent.errors import SessionError
 from agent.transcript.checkup import check_session
+from agent.transcript.log import read_log
 from agent.transcript.readable import BOUNDARY, Renderer
 from agent.transcript.reader import LogReader
 from agent.transcript.records import (
     CompactionRecord,
     Entry,
     Record,
+    SessionRecord,
     ToolResultRecord,
     UserRecord,
 )
 from agent.transcript.store import Transcript
+from agent.transcript.view import apply
 from tests.strategies import SESSION, Story, stories
+from tests.transcript.test_log import FullDisk
 
 
 def lines_at(folder: Path, address: str) -> str:
@@ -177,6 +183,46 @@ def test_facts_of_folded_turns_are_saved_with_the_compaction(tmp_path: Path) -> 
     again.close()
 
 
+def test_a_fork_takes_over_what_only_later_versions_know(tmp_path: Path) -> None:
+    folder = tmp_path / ".transcripts"
+    make(folder, [SESSION, UserRecord(1, "one")]).close()
+    log = folder / "s-1.jsonl"
+    known = b'{"v":9,"seq":7,"ts":1.0,"type":"user","turn":"second","said":{"x":[1]}}'
+    later = known[:-1] + b',"crc":"%08x"}\n' % zlib.crc32(known)
+    log.write_bytes(log.read_bytes() + b"damage\n" + later)
+    forked = Transcript.fork(folder, "s-1", "s-2", ".transcripts")
+    (warning,) = forked.take_warnings()
+    assert "1 damaged" in warning
+    assert later in forked.log_path.read_bytes()
+    found = read_log(forked.log_path)
+    assert found.skipped == 0
+    assert isinstance(found.entries[0].record, SessionRecord)
+    assert found.entries[0].record.parent == "s-1"
+    forked.append(UserRecord(2, "two"))
+    assert read_log(forked.log_path).entries[-1].seq == 8
+    forked.close()
+
+
+def test_a_deleted_log_is_made_again_under_its_name(tmp_path: Path) -> None:
+    folder = tmp_path / ".transcripts"
+    transcript = make(folder, [SESSION, UserRecord(1, "one"), UserRecord(2, "two")])
+    address, view = transcript.address(1, 1), transcript.view
+    shutil.rmtree(folder)
+    transcript.append(UserRecord(3, "three"))
+    (warning,) = transcript.take_warnings()
+    assert "deleted" in warning
+    assert "written anew" in warning
+    assert transcript.session_id == "s-1"
+    assert transcript.view == apply(view, UserRecord(3, "three"))
+    assert "one" in lines_at(folder, address)
+    assert (folder / ".gitignore").exists()
+    assert (folder / "latest.txt").read_text() == ".transcripts/s-1.md\n"
+    transcript.close()
+    again = Transcript.open(folder, "s-1", ".transcripts")
+    assert again.view == transcript.view
+    again.close()
+
+
 @pytest.mark.parametrize("ending", ["a line", "no newline at the end"])
 def test_lines_that_are_not_the_logs_stay_above(tmp_path: Path, ending: str) -> None:
     folder = tmp_path / ".transcripts"
@@ -206,4 +252,42 @@ def test_a_session_that_is_open_elsewhere_leaves_no_file_open(tmp_path: Path) ->
     with pytest.raises(SessionError, match="another process"):
         Transcript.open(folder, "s-1", ".transcripts")
     assert len(list(Path("/proc/self/fd").iterdir())) == open_before
+    transcript.close()
+
+
+def test_a_readable_file_that_missed_something_catches_up(tmp_path: Path) -> None:
+    folder = tmp_path / ".transcripts"
+    make(folder, [SESSION, UserRecord(1, "one")]).close()
+    readable = folder / "s-1.md"
+    readable.unlink()
+    readable.mkdir()
+    transcript = Transcript.open(folder, "s-1", ".transcripts")
+    for turn in (2, 3):
+        transcript.append(UserRecord(turn, f"message {turn}"))
+    assert {"cannot write" in warning for warning in transcript.take_warnings()} == {True}
+    readable.rmdir()
+    transcript.append(UserRecord(4, "message 4"))
+    for turn in (2, 3, 4):
+        assert f"message {turn}" in lines_at(folder, transcript.address(turn, turn))
+    assert transcript.take_warnings() == []
+    transcript.close()
+
+
+def test_a_readable_file_that_a_full_disk_cut_short_catches_up(tmp_path: Path) -> None:
+    folder = tmp_path / ".transcripts"
+    make(folder, [SESSION, *(UserRecord(turn, "word " * 200) for turn in (1, 2))]).close()
+    log = folder / "s-1.jsonl"
+    log.write_bytes(log.read_bytes().replace(b"word", b"Word", 1))
+    transcript = Transcript.open(folder, "s-1", ".transcripts")
+    transcript.take_warnings()
+    size = transcript.readable_path.stat().st_size
+    assert size > log.stat().st_size + 500, "it holds what the damage took, too"
+    with FullDisk(size + 20):
+        transcript.append(UserRecord(3, "three"))
+    assert transcript.readable_path.stat().st_size == size + 20
+    (warning,) = transcript.take_warnings()
+    assert "s-1.md" in warning
+    transcript.append(UserRecord(4, "four"))
+    for turn, text in ((2, "word"), (3, "three"), (4, "four")):
+        assert text in lines_at(folder, transcript.address(turn, turn))
     transcript.close()

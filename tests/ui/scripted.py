@@ -221,6 +221,7 @@ class ScriptedSession:
     closed_streams: int = 0
     decisions: list[Decision] = field(default_factory=list)
     warmed_up: bool = False
+    warnings: list[str] = field(default_factory=list)
 
     @property
     def saved(self) -> bool:
@@ -238,6 +239,10 @@ class ScriptedSession:
                 yield event
         finally:
             self.closed_streams += 1
+
+    def take_warnings(self) -> list[str]:
+        warnings, self.warnings = self.warnings, []
+        return warnings
 
     async def compact(self, focus: str = "") -> EventStream:
         yield CompactionStarted("manual", 12_300)

@@ -115,6 +115,11 @@ class Chat:
         os.close(self._master)
         os.close(self._slave)
 
+    @property
+    def process_id(self) -> int:
+        """The running process."""
+        return self._process.pid
+
     def is_quiet(self) -> bool:
         """Whether the terminal's mode is another than before the start."""
         return termios.tcgetattr(self._slave) != self._mode

@@ -8,6 +8,7 @@ import pty
 import signal
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -229,6 +230,19 @@ async def test_a_reader_that_went_away_is_no_noise(output_format: OutputFormat) 
         assert await run_once(session, "go", output_format, out, err) == 1
     assert err.getvalue() == ""
     assert session.closed_streams == 1
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+@pytest.mark.parametrize("output_format", ["text", "json", "stream-json"])
+async def test_a_disk_without_room_for_the_answer_is_told(output_format: OutputFormat) -> None:
+    err = io.StringIO()
+    with os.fdopen(os.open("/dev/full", os.O_WRONLY), "w", encoding="utf-8") as out:
+        assert await run_once(ScriptedSession(), "go", output_format, out, err) == 1
+    told = err.getvalue().splitlines()
+    assert told == [
+        "error: cannot print the answer: No space left on device; "
+        "the conversation is in .transcripts/s1.md"
+    ]
 
 
 @pytest.mark.parametrize("output_format", ["text", "json"])
