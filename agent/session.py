@@ -29,15 +29,18 @@ from agent.events import (
     SessionEntry,
     SessionTotals,
     TurnFinished,
+    TurnStarted,
 )
 from agent.loop import Turn, run_turn
 from agent.messages import Message, Usage, scrub
 from agent.models import Models
 from agent.providers.base import Provider
-from agent.reports import context_report, session_entries
+from agent.reports import context_report
 from agent.tools.approval import Approval
 from agent.tools.base import Approver, ToolContext
 from agent.tools.registry import ToolBox
+from agent.transcript.export import export_session
+from agent.transcript.folders import FolderRegistry
 from agent.transcript.records import (
     START_FACTOR,
     InterruptedRecord,
@@ -45,7 +48,7 @@ from agent.transcript.records import (
     RewindRecord,
     SessionRecord,
 )
-from agent.transcript.sessions import find_session, new_id
+from agent.transcript.sessions import find_session, list_sessions, new_id
 from agent.transcript.store import Transcript
 
 _RESULT_SHARE = 0.25
@@ -58,7 +61,8 @@ class Session:
 
     ``patient`` sessions wait for a busy server as long as the user lets them; others
     give up after ``settings.retry_limit_seconds``. ``calibration`` hands on, from session
-    to session, by how much estimates of sizes are off.
+    to session, by how much estimates of sizes are off; ``folders`` is told where sessions
+    are kept.
     """
 
     def __init__(
@@ -70,6 +74,7 @@ class Session:
         *,
         patient: bool = True,
         calibration: CalibrationStore | None = None,
+        folders: FolderRegistry | None = None,
     ) -> None:
         self._settings = settings
         self._provider = provider
@@ -77,6 +82,7 @@ class Session:
         self._cwd = cwd
         self._patient = patient
         self._calibration = calibration
+        self._folders = folders
         self._approver: Approver | None = None
         self._folder = cwd / settings.transcripts
         self._models = Models(settings, provider)
@@ -130,6 +136,8 @@ class Session:
         try:
             async with aclosing(run_turn(turn, scrub(text))) as events:
                 async for event in events:
+                    if isinstance(event, TurnStarted) and self._folders is not None:
+                        self._folders.add(self._folder)
                     if isinstance(event, TurnFinished):
                         for warning in self._transcript.take_warnings():
                             yield Notice(warning, "warning")
@@ -181,7 +189,7 @@ class Session:
 
     def sessions(self) -> tuple[SessionEntry, ...]:
         """The sessions of this folder, newest first."""
-        return session_entries(self._folder, self.id)
+        return list_sessions(self._folder, self.id)
 
     def reset(self) -> None:
         """Begin a new session with the same model; the old one stays on disk."""
@@ -264,22 +272,14 @@ class Session:
         return parent
 
     def export(self, target: Path) -> Path:
-        """Write the readable transcript to ``target`` and return where it went.
+        """Write the conversation to a new file and return where it went.
 
-        :raises AgentError: nothing was said yet, the file exists, or it cannot be written.
+        :raises SessionError: nothing was said yet, or as :func:`export_session` says.
         """
         if not self._transcript.saved:
             raise SessionError("there is nothing to export yet")
         path = self._cwd / target.expanduser()
-        if path.is_dir():
-            path /= f"{self.id}.md"
-        try:
-            with path.open("x", encoding="utf-8") as file:
-                file.write(self.transcript.read_text(encoding="utf-8"))
-        except FileExistsError:
-            raise SessionError(f"{path} exists; choose another name") from None
-        except OSError as error:
-            raise SessionError(f"cannot write {path}: {error.strerror}") from error
+        export_session(self._folder, self.id, path)
         return path
 
     async def warm_up(self) -> None:
