@@ -287,6 +287,21 @@ def sessions(
 
 
 @app.command()
+def show(
+    session_id: Annotated[
+        str | None, typer.Argument(help="A session's id or its beginning. Default: the newest.")
+    ] = None,
+    raw: Annotated[bool, typer.Option("--raw", help="The log's lines as they are.")] = False,
+    transcripts: TranscriptsOption = None,
+) -> None:
+    """Read a session, in the pager ($PAGER, else less -R)."""
+    from agent.ui.show import show_log, show_session
+
+    with _errors_as_one_line():
+        (show_log if raw else show_session)(_here(transcripts), session_id)
+
+
+@app.command()
 def export(
     session_id: Annotated[str, typer.Argument(help="A session's id or its beginning.")],
     file: Annotated[Path, typer.Argument(help="A new file: .md, .html or .json")],
