@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from agent.session import Session
     from agent.transcript.folders import FolderRegistry
 
-NEWEST = "@newest"
-"""What ``--resume`` without an id stands for once the arguments are normalised."""
+NEWEST, CHOOSE = "@newest", "@choose"
+"""What ``--continue``, and ``--resume`` without an id, stand for."""
 
 USAGE_ERROR = 2
 INTERRUPTED = 130
@@ -47,7 +47,7 @@ def main() -> None:
 
 
 def normalised(arguments: list[str]) -> list[str]:
-    """The arguments with a ``--resume`` that has no id made ``--resume @newest``.
+    """The arguments with a ``--resume`` that has no id made ``--resume @choose``.
 
     The parser knows no option with an optional value.
     """
@@ -58,7 +58,7 @@ def normalised(arguments: list[str]) -> list[str]:
         result.append(argument)
         following = arguments[position + 1 : position + 2]
         if argument == "--resume" and (not following or following[0].startswith("-")):
-            result.append(NEWEST)
+            result.append(CHOOSE)
     return result
 
 
@@ -100,7 +100,7 @@ def chat(
     resume: Annotated[
         str | None,
         typer.Option(
-            help="Go on with a session: an id or its beginning; none: the newest here.",
+            help="Go on with a session: an id or its beginning; none: choose one.",
             metavar="[ID]",
         ),
     ] = None,
@@ -203,7 +203,8 @@ async def _make_session(
     )
     warnings: tuple[str, ...] = ()
     if wanted is not None:
-        warnings = session.resume(None if wanted == NEWEST else wanted, fork=fork)
+        newest = wanted in (NEWEST, CHOOSE)
+        warnings = session.resume(None if newest else wanted, fork=fork)
         if settings.sources["model"] != "default" and settings.model != session.model:
             await session.set_model(settings.model)
     return session, warnings
@@ -257,8 +258,15 @@ async def _print_once(
 
 
 async def _open_repl(settings: Settings, wanted: str | None, fork: bool, prompt: str | None) -> int:
+    from agent.transcript.sessions import list_sessions
+    from agent.ui.picker import pick_session
     from agent.ui.repl import run_repl
 
+    if wanted == CHOOSE and (entries := list_sessions(settings.transcripts)):
+        wanted = await pick_session(entries)
+        if wanted is None:
+            typer.echo("agent: no session was chosen", err=True)
+            return INTERRUPTED
     session, warnings = await _make_session(settings, wanted, fork=fork, patient=True)
     try:
         return await run_repl(session, prompt, notices=warnings)
