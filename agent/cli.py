@@ -20,9 +20,10 @@ from agent.errors import AgentError, ConfigError, SessionError
 if TYPE_CHECKING:
     from agent.config import Settings
     from agent.session import Session
+    from agent.transcript.folders import FolderRegistry
 
-NEWEST = "@newest"
-"""What ``--resume`` without an id stands for once the arguments are normalised."""
+NEWEST, CHOOSE = "@newest", "@choose"
+"""What ``--continue``, and ``--resume`` without an id, stand for."""
 
 USAGE_ERROR = 2
 INTERRUPTED = 130
@@ -46,7 +47,7 @@ def main() -> None:
 
 
 def normalised(arguments: list[str]) -> list[str]:
-    """The arguments with a ``--resume`` that has no id made ``--resume @newest``.
+    """The arguments with a ``--resume`` that has no id made ``--resume @choose``.
 
     The parser knows no option with an optional value.
     """
@@ -57,7 +58,7 @@ def normalised(arguments: list[str]) -> list[str]:
         result.append(argument)
         following = arguments[position + 1 : position + 2]
         if argument == "--resume" and (not following or following[0].startswith("-")):
-            result.append(NEWEST)
+            result.append(CHOOSE)
     return result
 
 
@@ -99,7 +100,7 @@ def chat(
     resume: Annotated[
         str | None,
         typer.Option(
-            help="Go on with a session: an id or its beginning; none: the newest here.",
+            help="Go on with a session: an id or its beginning; none: choose one.",
             metavar="[ID]",
         ),
     ] = None,
@@ -183,8 +184,6 @@ async def _make_session(
     settings: Settings, wanted: str | None, *, fork: bool, patient: bool
 ) -> tuple[Session, tuple[str, ...]]:
     """The session that was asked for, and warnings about a resumed one."""
-    import platformdirs
-
     from agent.context.calibration import CalibrationStore
     from agent.providers.anthropic import AnthropicProvider
     from agent.session import Session
@@ -193,21 +192,43 @@ async def _make_session(
     provider = AnthropicProvider(
         api_key=settings.api_key, auth_token=settings.auth_token, base_url=settings.base_url
     )
-    state = platformdirs.user_state_path("agent-chat")
     session = Session(
         settings,
         provider,
         ToolBox(default_tools()),
         Path.cwd(),
         patient=patient,
-        calibration=CalibrationStore(state / "calibration.json"),
+        calibration=CalibrationStore(_state() / "calibration.json"),
+        folders=_folders(),
     )
     warnings: tuple[str, ...] = ()
     if wanted is not None:
-        warnings = session.resume(None if wanted == NEWEST else wanted, fork=fork)
+        newest = wanted in (NEWEST, CHOOSE)
+        warnings = session.resume(None if newest else wanted, fork=fork)
         if settings.sources["model"] != "default" and settings.model != session.model:
             await session.set_model(settings.model)
     return session, warnings
+
+
+def _state() -> Path:
+    """Where this user's state is kept."""
+    import platformdirs
+
+    return platformdirs.user_state_path("agent-chat")
+
+
+def _folders() -> FolderRegistry:
+    """The transcripts folders of this user."""
+    from agent.transcript.folders import FolderRegistry
+
+    return FolderRegistry(_state() / "folders.jsonl")
+
+
+def _here(transcripts: Path | None) -> Path:
+    """The transcripts folder: the flag's, else the one that ``chat`` would use."""
+    from agent.config import load_settings
+
+    return load_settings({"transcripts": transcripts}, os.environ).transcripts
 
 
 async def _print_once(
@@ -237,8 +258,15 @@ async def _print_once(
 
 
 async def _open_repl(settings: Settings, wanted: str | None, fork: bool, prompt: str | None) -> int:
+    from agent.transcript.sessions import list_sessions
+    from agent.ui.picker import pick_session
     from agent.ui.repl import run_repl
 
+    if wanted == CHOOSE and (entries := list_sessions(settings.transcripts)):
+        wanted = await pick_session(entries)
+        if wanted is None:
+            typer.echo("agent: no session was chosen", err=True)
+            return INTERRUPTED
     session, warnings = await _make_session(settings, wanted, fork=fork, patient=True)
     try:
         return await run_repl(session, prompt, notices=warnings)
@@ -247,20 +275,51 @@ async def _open_repl(settings: Settings, wanted: str | None, fork: bool, prompt:
 
 
 TranscriptsOption = Annotated[
-    Path, typer.Option(help="The transcripts folder. Default: .transcripts")
+    Path | None, typer.Option(help="The transcripts folder. Default: .transcripts")
 ]
 
 
 @app.command()
 def sessions(
-    transcripts: TranscriptsOption = Path(".transcripts"),
+    transcripts: TranscriptsOption = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
+    all_: Annotated[bool, typer.Option("--all", help="The sessions of every folder.")] = False,
 ) -> None:
     """List the sessions of this folder, newest first."""
-    from agent.reports import session_entries
     from agent.ui.past import print_sessions
 
-    print_sessions(session_entries(transcripts, ""), as_json=json)
+    with _errors_as_one_line():
+        here = _here(transcripts).resolve()
+        folders = {here, *_folders().folders()} if all_ else {here}
+        print_sessions(folders, by_folder=all_, as_json=json)
+
+
+@app.command()
+def show(
+    session_id: Annotated[
+        str | None, typer.Argument(help="A session's id or its beginning. Default: the newest.")
+    ] = None,
+    raw: Annotated[bool, typer.Option("--raw", help="The log's lines as they are.")] = False,
+    transcripts: TranscriptsOption = None,
+) -> None:
+    """Read a session, in the pager ($PAGER, else less -R)."""
+    from agent.ui.show import show_log, show_session
+
+    with _errors_as_one_line():
+        (show_log if raw else show_session)(_here(transcripts), session_id)
+
+
+@app.command()
+def export(
+    session_id: Annotated[str, typer.Argument(help="A session's id or its beginning.")],
+    file: Annotated[Path, typer.Argument(help="A new file: .md, .html or .json")],
+    transcripts: TranscriptsOption = None,
+) -> None:
+    """Write a session to a file: Markdown, a web page, or JSON."""
+    from agent.ui.past import write_session
+
+    with _errors_as_one_line():
+        write_session(_here(transcripts), session_id, file)
 
 
 @app.command()
@@ -271,13 +330,13 @@ def doctor(
     repair: Annotated[
         bool, typer.Option("--repair", help="Write what is whole into a new session.")
     ] = False,
-    transcripts: TranscriptsOption = Path(".transcripts"),
+    transcripts: TranscriptsOption = None,
 ) -> None:
     """Check sessions and explain what is wrong. Changes nothing without --repair."""
     from agent.ui.past import check_sessions
 
     with _errors_as_one_line():
-        code = check_sessions(transcripts, session_id, repair=repair)
+        code = check_sessions(_here(transcripts), session_id, repair=repair)
     raise typer.Exit(code)
 
 
@@ -286,7 +345,7 @@ def search(
     words: Annotated[list[str], typer.Argument(help="Plain words, in any script.")],
     json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
     all_: Annotated[bool, typer.Option("--all", help="Every place, not only the best.")] = False,
-    transcripts: TranscriptsOption = Path(".transcripts"),
+    transcripts: TranscriptsOption = None,
 ) -> None:
     """Find what was said in the sessions of this folder; exit code 1 when nothing is found."""
     from agent.transcript.search import BEST, EVERY, search
@@ -294,7 +353,8 @@ def search(
 
     wanted = " ".join(words)
     with _errors_as_one_line():
-        hits = search(transcripts, str(transcripts), wanted, limit=EVERY if all_ else BEST)
+        folder = _here(transcripts)
+        hits = search(folder, str(folder), wanted, limit=EVERY if all_ else BEST)
     print_hits(hits, wanted, as_json=json)
     raise typer.Exit(0 if hits else 1)
 
@@ -302,9 +362,7 @@ def search(
 @app.command("import")
 def import_(
     files: Annotated[list[Path], typer.Argument(help="Session files of Claude Code or pi.")],
-    transcripts: Annotated[
-        Path | None, typer.Option(help="The transcripts folder. Default: .transcripts")
-    ] = None,
+    transcripts: TranscriptsOption = None,
 ) -> None:
     """Bring conversations of Claude Code or pi along: each becomes a session that resumes."""
     import asyncio
@@ -322,6 +380,8 @@ async def _import(settings: Settings, files: list[Path]) -> int:
 
     session, _ = await _make_session(settings, None, fork=False, patient=False)
     try:
-        return import_files(session, ToolBox(default_tools()).specs, files)
+        code = import_files(session, ToolBox(default_tools()).specs, files)
+        _folders().add(session.transcript.parent)
+        return code
     finally:
         await session.close()

@@ -255,8 +255,9 @@ class SessionTotals:
 class SessionEntry:
     """One line of the list of sessions.
 
-    ``modified`` is in seconds since the epoch, ``size`` in bytes; ``current``
-    marks the session that is open.
+    ``modified`` is in seconds since the epoch, ``size`` in bytes; ``tokens`` is the size
+    of what the next request would carry, as last known (``None``: not known).
+    ``folder`` is the transcripts folder; ``current`` marks the session that is open.
     """
 
     id: str
@@ -264,7 +265,9 @@ class SessionEntry:
     turns: int
     first_words: str
     size: int
-    current: bool
+    tokens: int | None = None
+    folder: str = ""
+    current: bool = False
 
 
 Event: TypeAlias = (

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from agent.context.engine import ContextEngine
-from agent.events import ContextReport, SessionEntry, TurnSize
-from agent.transcript.sessions import list_sessions
+from agent.events import ContextReport, TurnSize
 
 
 def context_report(engine: ContextEngine) -> ContextReport:
@@ -35,19 +32,4 @@ def context_report(engine: ContextEngine) -> ContextReport:
         output_reserve=engine.budget.reserve,
         window_source=engine.budget.source,
         ledger=meter.ledger(view),
-    )
-
-
-def session_entries(folder: Path, current: str) -> tuple[SessionEntry, ...]:
-    """The sessions of a transcripts folder, newest first."""
-    return tuple(
-        SessionEntry(
-            id=info.id,
-            modified=info.modified,
-            turns=info.turns,
-            first_words=info.first_words,
-            size=info.size,
-            current=info.id == current,
-        )
-        for info in list_sessions(folder)
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import platform
 from contextlib import aclosing
 from dataclasses import replace
 from pathlib import Path
@@ -15,9 +14,8 @@ from agent.context import ladder
 from agent.context.budget import Budget
 from agent.context.calibration import CalibrationStore
 from agent.context.engine import ContextEngine
-from agent.context.prompts import load_prompt
 from agent.context.summariser import prepare_ahead
-from agent.errors import AgentError, ConfigError, SessionError
+from agent.errors import AgentError, SessionError
 from agent.events import (
     CompactionFailed,
     CompactionFinished,
@@ -29,22 +27,26 @@ from agent.events import (
     SessionEntry,
     SessionTotals,
     TurnFinished,
+    TurnStarted,
 )
 from agent.loop import Turn, run_turn
 from agent.messages import Message, Usage, scrub
 from agent.models import Models
 from agent.providers.base import Provider
-from agent.reports import context_report, session_entries
+from agent.reports import context_report
+from agent.system_prompt import system_prompt
 from agent.tools.approval import Approval
 from agent.tools.base import Approver, ToolContext
 from agent.tools.registry import ToolBox
+from agent.transcript.export import export_session
+from agent.transcript.folders import FolderRegistry
 from agent.transcript.records import (
     START_FACTOR,
     ModelRecord,
     RewindRecord,
     SessionRecord,
 )
-from agent.transcript.sessions import find_session, new_id
+from agent.transcript.sessions import find_session, list_sessions, new_id
 from agent.transcript.store import Transcript
 
 _RESULT_SHARE = 0.25
@@ -57,7 +59,8 @@ class Session:
 
     ``patient`` sessions wait for a busy server as long as the user lets them; others
     give up after ``settings.retry_limit_seconds``. ``calibration`` hands on, from session
-    to session, by how much estimates of sizes are off.
+    to session, by how much estimates of sizes are off; ``folders`` is told where sessions
+    are kept.
     """
 
     def __init__(
@@ -69,6 +72,7 @@ class Session:
         *,
         patient: bool = True,
         calibration: CalibrationStore | None = None,
+        folders: FolderRegistry | None = None,
     ) -> None:
         self._settings = settings
         self._provider = provider
@@ -76,10 +80,11 @@ class Session:
         self._cwd = cwd
         self._patient = patient
         self._calibration = calibration
+        self._folders = folders
         self._approver: Approver | None = None
         self._folder = cwd / settings.transcripts
         self._models = Models(settings, provider)
-        self._system = _system_prompt(settings, cwd, self._label)
+        self._system = system_prompt(settings, cwd, self._label)
         self._start(self._new_transcript(settings.model))
 
     @property
@@ -130,6 +135,8 @@ class Session:
             attached = await attachments_in(text, self._tool_context())
             async with aclosing(run_turn(turn, scrub(text), attached)) as events:
                 async for event in events:
+                    if isinstance(event, TurnStarted) and self._folders is not None:
+                        self._folders.add(self._folder)
                     if isinstance(event, TurnFinished):
                         for warning in self.take_warnings():
                             if warning != str(event.error):
@@ -191,7 +198,7 @@ class Session:
 
     def sessions(self) -> tuple[SessionEntry, ...]:
         """The sessions of this folder, newest first."""
-        return session_entries(self._folder, self.id)
+        return list_sessions(self._folder, self.id)
 
     def reset(self) -> None:
         """Begin a new session with the same model; the old one stays on disk."""
@@ -270,22 +277,14 @@ class Session:
         return parent
 
     def export(self, target: Path) -> Path:
-        """Write the readable transcript to ``target`` and return where it went.
+        """Write the conversation to a new file and return where it went.
 
-        :raises AgentError: nothing was said yet, the file exists, or it cannot be written.
+        :raises SessionError: nothing was said yet, or as :func:`export_session` says.
         """
         if not self._transcript.saved:
             raise SessionError("there is nothing to export yet")
         path = self._cwd / target.expanduser()
-        if path.is_dir():
-            path /= f"{self.id}.md"
-        try:
-            with path.open("x", encoding="utf-8") as file:
-                file.write(self.transcript.read_text(encoding="utf-8"))
-        except FileExistsError:
-            raise SessionError(f"{path} exists; choose another name") from None
-        except OSError as error:
-            raise SessionError(f"cannot write {path}: {error.strerror}") from error
+        export_session(self._folder, self.id, path)
         return path
 
     async def warm_up(self) -> None:
@@ -381,22 +380,3 @@ class Session:
         cost = before.cost if spent is None else (before.cost or 0.0) + spent
         self._totals = SessionTotals(before.requests + requests, before.usage + usage, cost)
         return spent
-
-
-def _system_prompt(settings: Settings, cwd: Path, transcripts: str) -> str:
-    by_flag = settings.sources.get("system_file", "").startswith("flag")
-    if settings.no_system and not by_flag:
-        return ""
-    if settings.system_file is not None:
-        try:
-            return scrub(settings.system_file.read_text(encoding="utf-8")).strip()
-        except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(
-                f"cannot read the system prompt {settings.system_file}: {error}"
-            ) from error
-    return load_prompt(
-        "system",
-        cwd=scrub(str(cwd)),
-        platform=f"{platform.system()} {platform.machine()}",
-        transcripts=transcripts,
-    )

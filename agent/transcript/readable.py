@@ -8,7 +8,7 @@ Lines are counted by the newline byte alone, as ``read_file`` counts them.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -115,6 +115,12 @@ class Renderer:
         """Where a tool result stands."""
         return self._results.get(tool_use_id)
 
+    def unfinished(self) -> str:
+        """The text of a block that never came to its end; it counts as told then."""
+        text, self._partial = self._partial, ""
+        self._speaking = False
+        return f"### Turn {self._turn} · assistant, unfinished\n\n{text}\n\n" if text else ""
+
     def _render(self, record: Record, ts: float) -> str:
         match record:
             case SessionRecord(session_id, cwd, model, parent=parent):
@@ -136,10 +142,10 @@ class Renderer:
                 self._partial += text
                 return ""
             case InterruptedRecord(reason):
-                return f"{self._unfinished()}[interrupted: {_one_line(reason)}]\n\n"
+                return f"{self.unfinished()}[interrupted: {_one_line(reason)}]\n\n"
             case DiscardedRecord(reason):
                 told = f"[answer cut off: {_one_line(reason)}; the request was sent again]\n\n"
-                return self._unfinished() + told
+                return self.unfinished() + told
             case RewindRecord(turn):
                 self._speaking = False
                 return f"[went back to before turn {turn}; what followed it counts no more]\n\n"
@@ -152,12 +158,6 @@ class Renderer:
                 return ""
             case ToolStartRecord() | ThinkingDroppedRecord() | UnknownRecord():
                 return ""
-
-    def _unfinished(self) -> str:
-        """The text of a block that never came to its end."""
-        text, self._partial = self._partial, ""
-        self._speaking = False
-        return f"### Turn {self._turn} · assistant, unfinished\n\n{text}\n\n" if text else ""
 
     def _block(self, record: BlockRecord) -> str:
         self._partial = ""
@@ -186,6 +186,19 @@ class Renderer:
 
 def _lines(media: Sequence[MediaBlock]) -> str:
     return "".join(f"{item.line}\n\n" for item in media)
+
+
+def passages(entries: Iterable[Entry]) -> Iterator[tuple[Record, str]]:
+    """Each record and the text that it adds, in order; those that add none are left out.
+
+    Where the log ends within an answer, what there is of it comes last.
+    """
+    renderer = Renderer()
+    for entry in entries:
+        if text := renderer.feed(entry):
+            yield entry.record, text
+    if text := renderer.unfinished():
+        yield PartialRecord(text), text
 
 
 def _boundary(record: CompactionRecord) -> str:

@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import BinaryIO
 
 from agent.errors import SessionError
-from agent.transcript.records import BadLineError, UserRecord, decode
+from agent.events import SessionEntry
+from agent.transcript.records import (
+    AssistantEndRecord,
+    BadLineError,
+    CompactionRecord,
+    Record,
+    RewindRecord,
+    UncompactRecord,
+    UserRecord,
+    decode,
+)
 
-
-@dataclass(frozen=True)
-class SessionInfo:
-    """A session on disk. ``modified`` is in seconds since the epoch, ``size`` in bytes."""
-
-    id: str
-    modified: float
-    size: int
-    turns: int
-    first_words: str
+_TELLING = re.compile(
+    rb'\{"v":\d+,"seq":\d+,"ts":[^,]+,"type":"(?:user|assistant_end|compaction|uncompact|rewind)"'
+)
+_BLOCK_BYTES = 1 << 18
+_FIRST_WORDS_CHARS = 80
+_MOST_NAMED = 5
 
 
 def new_id(now: datetime | None = None) -> str:
@@ -34,23 +41,30 @@ def find_session(folder: Path, wanted: str | None) -> str:
 
     :raises SessionError: there is none, or more than one, or the folder cannot be read.
     """
-    paths = _logs(folder)
+    ids = session_ids(folder)
     if wanted is None:
-        if not paths:
-            raise SessionError(f"there is no session in {folder} to resume; start one without it")
-        return paths[0].stem
-    ids = [path.stem for path in paths]
+        if not ids:
+            raise SessionError(f"there is no session in {folder} yet; agent chat begins one")
+        return ids[0]
     matches = [wanted] if wanted in ids else [name for name in ids if name.startswith(wanted)]
     if wanted and len(matches) == 1:
         return matches[0]
     if not matches or not wanted:
-        raise SessionError(f"no session {wanted!r} in {folder}; /sessions lists them")
-    raise SessionError(f"{wanted!r} is ambiguous in {folder}: {', '.join(sorted(matches))}")
+        raise SessionError(
+            f"no session {wanted!r} in {folder}; agent sessions lists them, /sessions in the chat"
+        )
+    named = ", ".join(sorted(matches)[:_MOST_NAMED]) + ", ..." * (len(matches) > _MOST_NAMED)
+    raise SessionError(f"{wanted!r} is ambiguous in {folder}, type more of the id: {named}")
 
 
-def list_sessions(folder: Path) -> tuple[SessionInfo, ...]:
-    """All sessions, newest first. A damaged or unreadable file hides no other."""
-    return tuple(_info(path) for path in _logs(folder))
+def list_sessions(folder: Path, current: str = "") -> tuple[SessionEntry, ...]:
+    """All sessions, newest first. A damaged or unreadable file hides no other.
+
+    A log is read from its beginning up to the first typed message, and from its end back
+    to the last one and to the last record that tells a size; the records between are
+    neither read nor decoded. ``current`` is the id of the session that is open.
+    """
+    return tuple(_entry(path, current) for path in _logs(folder))
 
 
 def session_ids(folder: Path) -> tuple[str, ...]:
@@ -67,30 +81,79 @@ def _logs(folder: Path) -> list[Path]:
         raise SessionError(f"cannot look for sessions in {folder}: {error.strerror}") from error
 
 
-def _info(path: Path) -> SessionInfo:
+def _entry(path: Path, current: str) -> SessionEntry:
     status = path.stat()
-    turns, words = 0, ""
+    words, turns, tokens = "", 0, None
     try:
-        for record in _user_records(path):
-            turns = max(turns, record.turn)
-            words = words or record.text
+        with path.open("rb") as log:
+            users = (record for line in log if isinstance(record := _read(line), UserRecord))
+            words = next((record.text for record in users if record.text), "")
+            turns, tokens = _last_known(log)
     except OSError as error:
         words = f"(cannot be read: {error.strerror})"
-    return SessionInfo(
-        path.stem, status.st_mtime, status.st_size, turns, " ".join(words.split())[:80]
+    return SessionEntry(
+        id=path.stem,
+        modified=status.st_mtime,
+        turns=turns,
+        first_words=" ".join(words.split())[:_FIRST_WORDS_CHARS],
+        size=status.st_size,
+        tokens=tokens,
+        folder=str(path.parent),
+        current=path.stem == current,
     )
 
 
-def _user_records(path: Path) -> Iterator[UserRecord]:
-    """The user's records, without decoding the others."""
-    with path.open("rb") as lines:
-        for line in lines:
-            if b'"type":"user"' not in line[:120]:
+def _last_known(log: BinaryIO) -> tuple[int, int | None]:
+    """The number of the newest turn, and the view's size in tokens as last recorded.
+
+    What a rewind went back over tells no size; after a compaction was taken back, the
+    view is as large as it was before it.
+    """
+    turns, tokens, rewound, undone = 0, 0, 0, False
+    for record in map(_read, _lines_from_the_end(log)):
+        match record:
+            case UserRecord(turn):
+                turns = turns or turn
+                rewound = 0 if turn == rewound else rewound
+            case RewindRecord(turn) if not rewound:
+                rewound = turn
+            case UncompactRecord() if not rewound:
+                undone = True
+            case CompactionRecord() if not rewound:
+                tokens = tokens or (record.tokens_before if undone else record.tokens_after)
+                undone = False
+            case AssistantEndRecord() if record.prompt_tokens and not (rewound or undone):
+                tokens = tokens or record.prompt_tokens + record.usage.output_tokens
+            case _:
                 continue
-            try:
-                record = decode(line.rstrip(b"\n")).record
-            except BadLineError:
-                # Damage is reported when the session is opened.
-                continue
-            if isinstance(record, UserRecord):
-                yield record
+        if turns and tokens:
+            break
+    return turns, tokens or None
+
+
+def _read(line: bytes) -> Record | None:
+    """The record of a line if it is of a kind that the list needs."""
+    if not _TELLING.match(line):
+        return None
+    try:
+        return decode(line.rstrip(b"\n")).record
+    except BadLineError:
+        # Damage is reported when the session is opened.
+        return None
+
+
+def _lines_from_the_end(log: BinaryIO) -> Iterator[bytes]:
+    """The lines of a file from the last to the first, read block by block."""
+    end = log.seek(0, 2)
+    pieces: list[bytes] = []
+    while end:
+        start = max(end - _BLOCK_BYTES, 0)
+        log.seek(start)
+        piece, *lines = log.read(end - start).split(b"\n")
+        if lines:
+            yield b"".join((lines.pop(), *reversed(pieces)))
+            yield from reversed(lines)
+            pieces = []
+        pieces.append(piece)
+        end = start
+    yield b"".join(reversed(pieces))

@@ -194,6 +194,9 @@ class BlockScanner:
         start = 0
         for block, following in zip(blocks, [*blocks[1:], None], strict=True):
             if block.kind == "fence":
+                # Link definitions are no block.
+                if above := "\n".join(lines[start : block.start]).rstrip():
+                    yield Prose(above)
                 self._fence = _opened_fence(lines[block.start], block.token)
                 yield CodeOpened(self._fence.language)
                 start = block.start + 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
@@ -13,7 +13,7 @@ from typing import TypeAlias
 from rich.console import RenderableType
 from rich.text import Text
 
-from agent.events import EventStream
+from agent.events import EventStream, SessionEntry
 from agent.ui import describe, figures, views
 from agent.ui.port import SessionPort
 from agent.ui.sanitize import sanitize
@@ -25,7 +25,7 @@ class CommandContext:
 
     ``show`` prints something; ``play`` prints the events of a running session;
     ``recap`` prints the last turns of the session; ``prefill`` puts a text into the
-    input line.
+    input line; ``choose`` lets one of some sessions be chosen, and gives its id or ``None``.
     """
 
     session: SessionPort
@@ -33,6 +33,7 @@ class CommandContext:
     play: Callable[[EventStream], Awaitable[None]]
     recap: Callable[[], None]
     prefill: Callable[[str], None]
+    choose: Callable[[Sequence[SessionEntry]], Awaitable[str | None]]
 
     def say(self, text: str, style: str = "") -> None:
         """Print a text, made harmless."""
@@ -119,6 +120,12 @@ async def _reset(context: CommandContext, _: str) -> bool:
 
 
 async def _resume(context: CommandContext, session_id: str) -> bool:
+    others = [] if session_id else [e for e in context.session.sessions() if not e.current]
+    if others:
+        session_id = await context.choose(others) or ""
+        if not session_id:
+            context.say("no other session was chosen; this one goes on", "dim")
+            return False
     for warning in context.session.resume(session_id or None):
         context.say(f"warning: {figures.one_line(warning)}", "yellow")
     context.say(f"resumed {context.session.id}")
@@ -185,7 +192,7 @@ async def _cost(context: CommandContext, _: str) -> bool:
 
 async def _export(context: CommandContext, target: str) -> bool:
     if not target:
-        context.say("say where to: /export FILE", "yellow")
+        context.say("say where to: /export FILE, its name ending in .md, .html or .json", "yellow")
         return False
     written = context.session.export(_path(target))
     context.say(f"written to {figures.one_line(str(written))}")
@@ -215,11 +222,11 @@ COMMANDS: tuple[Command, ...] = (
     Command("model", "[ID]", "the model, or use another one", _model),
     Command("cost", "", "tokens and cost of this session", _cost),
     Command("sessions", "", "the sessions of this folder", _sessions),
-    Command("resume", "[ID]", "go on with another session; without ID, the newest", _resume),
+    Command("resume", "[ID]", "go on with another session; without ID, choose one", _resume),
     Command("rewind", "[N]", "go back to before turn N, or the newest one", _rewind),
     Command("fork", "", "go on in a new session that holds all of this one", _fork),
     Command("reset", "", "begin a new session; this one stays on disk", _reset),
-    Command("export", "FILE", "write the readable transcript to a file", _export),
+    Command("export", "FILE", "write the conversation to a .md, .html or .json file", _export),
     Command("exit", "", "leave; the session can be resumed", _exit, ("quit",)),
 )
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 
@@ -12,25 +11,54 @@ from rich.console import Console
 from rich.text import Text
 
 from agent.errors import SessionError
-from agent.events import SessionEntry
 from agent.transcript.checkup import Checkup, check_session
-from agent.transcript.sessions import find_session, list_sessions, new_id
+from agent.transcript.export import export_session
+from agent.transcript.sessions import find_session, list_sessions, new_id, session_ids
 from agent.transcript.store import Transcript
 from agent.ui import figures
 from agent.ui.sanitize import sanitize
+from agent.ui.serialise import to_line
 from agent.ui.views import sessions_view
 
 
-def print_sessions(entries: Sequence[SessionEntry], *, as_json: bool) -> None:
-    """Print sessions as a table, or one JSON object a line."""
+def print_sessions(folders: Iterable[Path], *, by_folder: bool, as_json: bool) -> None:
+    """Print the sessions of some transcripts folders, newest first.
+
+    They are a table, or with ``by_folder`` one for each folder, headed by its name, or
+    one JSON object a line.
+    """
+    entries = [entry for folder in folders for entry in list_sessions(folder)]
+    entries.sort(key=lambda entry: (entry.modified, entry.id), reverse=True)
     console = Console(highlight=False)
     if as_json:
         for entry in entries:
-            console.out(json.dumps(asdict(entry), ensure_ascii=False))
-    elif entries:
-        console.print(sessions_view(entries, time.time()))
-    else:
-        console.print("no sessions in this folder yet")
+            console.out(to_line(asdict(entry), ascii_only=console.is_terminal))
+        return
+    for folder in dict.fromkeys(entry.folder for entry in entries):
+        if by_folder:
+            console.print(Text(figures.one_line(folder), "bold"), soft_wrap=True)
+        view = sessions_view([one for one in entries if one.folder == folder], time.time())
+        # Cut at the edge of a screen, whole for whatever else reads it.
+        console.print(view) if console.is_terminal else console.out(view.plain)
+    if not entries:
+        console.print("no sessions yet" if by_folder else "no sessions in this folder yet")
+
+
+def write_session(folder: Path, wanted: str, target: Path) -> None:
+    """Write a session to a file, and say so.
+
+    :raises SessionError: there is none such, or as :func:`export_session` says.
+    """
+    damaged = export_session(folder, find_session(folder, wanted), target)
+    Console(highlight=False).print(Text(f"written to {sanitize(str(target))}"), soft_wrap=True)
+    tell_damage(damaged)
+
+
+def tell_damage(lines: int) -> None:
+    """Say on stderr that damaged lines of a log are not in what was shown or written."""
+    if lines:
+        what = figures.count(lines, "damaged line")
+        Console(stderr=True).print(f"agent: {what} left out; agent doctor says more")
 
 
 def check_sessions(folder: Path, wanted: str | None, *, repair: bool) -> int:
@@ -42,8 +70,7 @@ def check_sessions(folder: Path, wanted: str | None, *, repair: bool) -> int:
     """
     if repair and wanted is None:
         raise SessionError("say which session to repair: agent doctor ID --repair")
-    ids = [info.id for info in list_sessions(folder)]
-    chosen = ids if wanted is None else [find_session(folder, wanted)]
+    chosen = session_ids(folder) if wanted is None else [find_session(folder, wanted)]
     console = Console(highlight=False)
     checkups = [_checked(folder, session_id) for session_id in chosen]
     for checkup in checkups:

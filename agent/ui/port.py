@@ -122,9 +122,9 @@ class SessionPort(Protocol):
         ...
 
     def export(self, target: Path) -> Path:
-        """Write the readable transcript to ``target`` and return where it went.
+        """Write the conversation to a new file, and return where it went.
 
-        Raises :class:`agent.errors.AgentError`.
+        The suffix (.md, .html, .json) names the form. Raises :class:`agent.errors.AgentError`.
         """
         ...
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from prompt_toolkit.filters import Condition
@@ -16,8 +16,10 @@ from prompt_toolkit.output.defaults import create_output
 from prompt_toolkit.shortcuts import PromptSession
 from prompt_toolkit.styles import Style
 
+from agent.events import SessionEntry
 from agent.ui.completion import PromptCompleter, may_complete
 from agent.ui.keys import prompt_keys
+from agent.ui.picker import pick_session
 
 _STYLE = Style.from_dict({"prompt": "bold ansigreen", "question": "bold ansiyellow"})
 _MENU_ROWS = 6
@@ -56,6 +58,10 @@ class Prompt:
         self._answers: PromptSession[str] = PromptSession(
             history=DummyHistory(), style=_STYLE, input=self._input, output=self._output
         )
+
+    async def choose(self, sessions: Sequence[SessionEntry]) -> str | None:
+        """Let a session be chosen; see :func:`pick_session`."""
+        return await pick_session(sessions, self._input, self._output)
 
     def prefill(self, text: str) -> None:
         """Let the next text begin with this one, to be changed or sent."""

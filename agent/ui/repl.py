@@ -136,6 +136,8 @@ class _Repl:
         self._say("/help shows what can be typed", "dim")
         for notice in notices:
             self._say(f"warning: {figures.one_line(notice)}", "yellow")
+        if self._session.saved:
+            self._say(f"resumed {figures.one_line(self._session.id)}")
         self._recap()
         self._console.print()
 
@@ -182,6 +184,7 @@ class _Repl:
             play=lambda events: pump(events, self._printer),
             recap=self._recap,
             prefill=self._prompt.prefill,
+            choose=self._prompt.choose,
         )
         leave = await self._run(commands.run(context, line))
         if not leave:

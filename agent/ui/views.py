@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from rich.cells import cell_len
 from rich.text import Text
 
 from agent.events import ContextReport, SessionEntry, SessionTotals
@@ -180,22 +181,36 @@ def messages_view(messages: Sequence[Message]) -> Table:
     return grid(rows, right=[0, 2])
 
 
-def sessions_view(sessions: Sequence[SessionEntry], now: float) -> Table:
-    """``/sessions``: one line each; ``now`` is in seconds since the epoch."""
-    return grid(
+def sessions_view(sessions: Sequence[SessionEntry], now: float) -> Text:
+    """``/sessions``: one line each, cut at the screen's edge; see :func:`session_lines`."""
+    lines = session_lines(sessions, now)
+    return Text("\n", no_wrap=True, overflow="ellipsis", end="").join(lines)
+
+
+def session_lines(sessions: Sequence[SessionEntry], now: float) -> list[Text]:
+    """Sessions in columns: id, how long ago, turns, tokens, size, first words.
+
+    The open one has a mark; ``now`` is in seconds since the epoch.
+    """
+    rows = [
         (
-            [
-                Text("*" if entry.current else " ", "green"),
-                Text(figures.one_line(entry.id), "bold" if entry.current else ""),
-                Text(figures.age(max(now - entry.modified, 0))),
-                Text(figures.count(entry.turns, "turn")),
-                Text(figures.size(entry.size)),
-                Text(figures.one_line(entry.first_words, 50), "dim"),
-            ]
-            for entry in sessions
-        ),
-        right=[2, 3, 4],
-    )
+            f"{'*' if entry.current else ' '} {figures.one_line(entry.id)}",
+            figures.age(max(now - entry.modified, 0)),
+            figures.count(entry.turns, "turn"),
+            f"{'?' if entry.tokens is None else figures.tokens(entry.tokens)} tokens",
+            figures.size(entry.size),
+        )
+        for entry in sessions
+    ]
+    widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for entry, row in zip(sessions, rows, strict=True):
+        pads = [" " * (width - cell_len(cell)) for cell, width in zip(row, widths, strict=True)]
+        figures_ = [pad + cell for cell, pad in zip(row[1:], pads[1:], strict=True)]
+        line = Text(row[0] + pads[0], "bold" if entry.current else "")
+        line.append("  ".join(("", *figures_)), "not bold")
+        lines.append(line.append(f"  {figures.one_line(entry.first_words)}", "dim not bold"))
+    return lines
 
 
 def totals_view(totals: SessionTotals) -> Text:

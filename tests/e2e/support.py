@@ -13,9 +13,12 @@ from typing import Any
 
 from agent.config import load_settings
 from agent.events import CompactionFinished, CompactionReport, Event, EventStream, TurnFinished
+from agent.messages import TextBlock, Usage
 from agent.providers.anthropic import AnthropicProvider
 from agent.session import Session
 from agent.tools.registry import ToolBox, default_tools
+from agent.transcript.records import AssistantEndRecord, BlockRecord, SessionRecord, UserRecord
+from agent.transcript.store import Transcript
 from tests.server.replies import Reply, Step
 from tests.server.server import MessagesServer
 
@@ -144,3 +147,24 @@ def wait_for_file(path: Path, seconds: float = 20.0) -> None:
     while not path.exists():
         assert time.monotonic() < deadline, f"no {path} within {seconds} s"
         time.sleep(0.02)
+
+
+def save_turn(transcript: Transcript, text: str, answer: str = "Noted.") -> None:
+    """A turn, as a session saves it."""
+    transcript.append(UserRecord(transcript.next_turn, text))
+    transcript.append(BlockRecord(TextBlock(answer)))
+    usage = Usage(1_200, 7)
+    transcript.append(AssistantEndRecord("end_turn", "m", usage, prompt_tokens=1_200))
+
+
+def three_sessions(folder: Path) -> list[str]:
+    """Their ids, newest first; the newest has two turns."""
+    ids = [f"20260101-00000{number}-{number}abc" for number in range(3)]
+    for number, session_id in enumerate(ids):
+        record = SessionRecord(session_id, str(folder), "claude-sonnet-5-5", "Be brief.", ())
+        transcript = Transcript.start(folder / ".transcripts", ".transcripts", record)
+        save_turn(transcript, f"question {number}")
+        if number == 2:
+            save_turn(transcript, "one more")
+        transcript.close()
+    return ids[::-1]

@@ -306,8 +306,8 @@ class ScriptedSession:
 
     def sessions(self) -> tuple[SessionEntry, ...]:
         return (
-            SessionEntry(self.id, 1_000_000.0, 3, "first words", 4_200, current=True),
-            SessionEntry("s0", 900_000.0, 1, "other words", 900, current=False),
+            SessionEntry(self.id, 1_000_000.0, 3, "first words", 4_200, 38_200, current=True),
+            SessionEntry("s0", 900_000.0, 1, "other words", 900),
         )
 
     def reset(self) -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from agent.ui.blocks import BlockScanner, CodeClosed, CodeLine, CodeOpened, Piece, Prose, parser
@@ -130,6 +130,7 @@ def test_blocks_are_those_of_a_parser_that_sees_all(text: str) -> None:
 
 
 @given(documents)
+@example("[ref]: http://example.com\n```\ncode\n\nmore\n```")
 @settings(max_examples=60, deadline=None)
 def test_no_line_is_lost(text: str) -> None:
     got: list[str] = []

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from rich.console import RenderableType
 
 from agent.errors import SessionError
-from agent.events import ContextReport, ContextSize, Event, EventStream, TurnSize
+from agent.events import ContextReport, ContextSize, Event, EventStream, SessionEntry, TurnSize
 from agent.messages import (
     Message,
     OpaqueBlock,
@@ -30,12 +31,14 @@ class Desk:
         self.events: list[Event] = []
         self.recaps = 0
         self.prefilled: list[str] = []
+        self.choice: str | None = None
+        self.offered: list[str] = []
 
     async def type(self, text: str) -> bool:
         line = commands.parse(text)
         assert line is not None
         context = CommandContext(
-            self.session, self._show, self._play, self._recap, self.prefilled.append
+            self.session, self._show, self._play, self._recap, self.prefilled.append, self._choose
         )
         return await commands.run(context, line)
 
@@ -44,6 +47,10 @@ class Desk:
 
     async def _play(self, events: EventStream) -> None:
         self.events += [event async for event in events]
+
+    async def _choose(self, sessions: Sequence[SessionEntry]) -> str | None:
+        self.offered += [entry.id for entry in sessions]
+        return self.choice
 
     def _recap(self) -> None:
         self.recaps += 1
@@ -123,7 +130,11 @@ async def test_sessions_reset_and_resume() -> None:
     assert desk.session.id == "s2"
     assert "/resume s1" in desk.text
     await desk.type("/resume")
+    assert desk.session.id == "s2", "none was chosen"
+    desk.choice = "s0"
+    await desk.type("/resume")
     assert desk.session.id == "s0"
+    assert desk.offered == ["s0", "s0"], "the open one is not offered"
     assert "1 damaged record was skipped" in desk.text
     assert desk.recaps == 1
     with pytest.raises(SessionError):
