@@ -28,6 +28,7 @@ LAYERS = (
         "agent.recovery",
         "agent.models",
         "agent.reports",
+        "agent.system_prompt",
     },
     {"agent.context", "agent.tools", "agent.providers", "agent.config"},
     {"agent.transcript"},
