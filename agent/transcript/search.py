@@ -1,23 +1,29 @@
-"""Finding words in the sessions of a transcripts folder, folded turns included."""
+"""Finding words in the sessions of a transcripts folder, folded turns included.
+
+The logs are read through at every search, 100 MB in a few seconds: there is no index
+that could be behind them, damaged or in use.
+"""
 
 from __future__ import annotations
 
-import json
 import math
-import re
-import sqlite3
 import time
 import unicodedata
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, takewhile
 from pathlib import Path
+from typing import Literal, TypeAlias
 
 from agent.errors import SessionError
-from agent.transcript import search_index
-from agent.transcript.search_index import INDEX, Kind, Said
-from agent.transcript.search_words import Term, terms
+from agent.messages import TextBlock, ToolUseBlock
+from agent.transcript.log import read_log
+from agent.transcript.readable import Renderer
+from agent.transcript.records import BlockRecord, Entry, Record, ToolResultRecord, UserRecord
+from agent.transcript.search_words import Term, folded, terms
 from agent.transcript.sessions import session_ids
+from agent.wire import compact_json
 
 BEST = 10
 EVERY = 1_000
@@ -27,10 +33,11 @@ EXCERPT_CHARS = 200
 _BEFORE_CHARS = 60
 """How much of an excerpt stands before what was found."""
 
-_PART_CHARS = 100_000
-"""An excerpt is taken from the first part of a text that holds any of the words."""
+RECALL = "recall"
+"""The tool that searches. Its own calls and answers are not found by a search."""
 
 _MOST_MATCHES = 80
+"""So many matches of a term in one text count."""
 
 _PAGE_LINES = 60
 """An address names at most so many lines: what is found stands in the middle of them."""
@@ -39,26 +46,13 @@ _MOST_PER_TURN = 3
 _NEAR_LINES = 100
 """Of one turn, places that are closer than this are one."""
 
-_CANDIDATES = 12
-"""How many places are looked at for each one that is wanted."""
-
 _RECENCY = 0.3
 """What being said just now is worth, relative to how well the words fit."""
 
-_NOT_NOW = frozenset(
-    {
-        sqlite3.SQLITE_BUSY,
-        sqlite3.SQLITE_CANTOPEN,
-        sqlite3.SQLITE_FULL,
-        sqlite3.SQLITE_IOERR,
-        sqlite3.SQLITE_LOCKED,
-        sqlite3.SQLITE_NOMEM,
-        sqlite3.SQLITE_PERM,
-        sqlite3.SQLITE_PROTOCOL,
-        sqlite3.SQLITE_READONLY,
-    }
-)
-"""Errors that say nothing against the index itself."""
+_SATURATION, _LENGTH_SHARE = 1.2, 0.75
+"""BM25's usual parameters."""
+
+Kind: TypeAlias = Literal["user", "assistant", "call", "result"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,36 +72,45 @@ class Hit:
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
-    """A row of the index; ``fit`` is better when it is larger."""
+class _Said:
+    """Words that somebody said, and where: on the lines ``first`` to ``last``, from ``body`` on.
 
-    session: str
-    turn: int
+    ``in_lines`` tells that the words stand there line for line.
+    """
+
     kind: Kind
+    words: str
+    turn: int
+    when: float
     first: int
     last: int
     body: int
-    when: float
-    at: int
-    size: int
-    fit: float
+    in_lines: bool
 
 
 @dataclass(frozen=True, slots=True)
-class _Search:
-    """What is looked for, and where."""
+class _Match:
+    """How well a text fits.
 
-    folder: Path
-    label: str
-    terms: tuple[Term, ...]
-    sessions: tuple[str, ...]
-    running: str
-    limit: int
-    check: Callable[[], None]
+    ``level`` is 2 where all terms are in it, 1 where all begin words of it, otherwise 0;
+    ``counts`` has for each term how often a part of it occurs; ``at`` is where the most
+    terms stand together.
+    """
+
+    level: int
+    counts: tuple[int, ...]
+    at: int
 
 
-class _UntrueError(Exception):
-    """The index says something else than the log."""
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A hit, the lines it was said on, and what ranks it; ``size`` is in characters."""
+
+    hit: Hit
+    first: int
+    last: int
+    match: _Match
+    size: int
 
 
 def search(
@@ -128,119 +131,180 @@ def search(
     the session whose newest turn is going on: of that turn only tool results count.
     ``check`` is called often and may raise to stop the search.
 
-    :raises SessionError: the folder is a symbolic link, or this Python's SQLite cannot
-        search.
+    :raises SessionError: the folder is a symbolic link.
     """
     if folder.is_symlink():
         raise SessionError(f"{folder} is a symbolic link; transcripts are only kept in a folder")
-    here = session_ids(folder)
-    wanted = tuple(name for name in here if sessions is None or name in sessions)
-    task = _Search(folder, label, terms(words), wanted, running, limit, check)
-    if not task.terms or not wanted:
-        return ()
-    for _ in range(2):
-        try:
-            with search_index.opened(folder / INDEX) as connection:
-                search_index.forget_others(connection, here)
-                return _run(connection, task)
-        except (sqlite3.Error, _UntrueError) as error:
-            if not _is_useless(error) or not _removed(folder / INDEX):
-                break
+    wanted = terms(words)
+    places: list[_Place] = []
+    for session in session_ids(folder) if wanted else ():
+        if sessions is None or session in sessions:
+            found, newest = _places(folder, label, session, wanted, check)
+            going_on = newest if session == running else 0
+            places += [it for it in found if it.hit.turn != going_on or it.hit.kind == "result"]
+    return tuple(islice(_distinct(_ranked(places)), limit))
+
+
+def _places(
+    folder: Path, label: str, session: str, wanted: Sequence[Term], check: Callable[[], None]
+) -> tuple[list[_Place], int]:
+    """Where the words are in one session, and the number of its newest turn."""
     try:
-        with search_index.opened(None) as connection:
-            return _run(connection, task)
-    except (sqlite3.Error, _UntrueError) as error:
-        raise SessionError(f"cannot search {folder}: {error}") from error
+        entries = read_log(folder / f"{session}.jsonl").entries
+    except SessionError:
+        # That a log is gone or cannot be read is told when it is opened.
+        return [], 0
+    renderer = Renderer()
+    found: list[tuple[_Said, _Match]] = []
+    for said in _said(entries, renderer, check):
+        match = _matched(said.words, wanted)
+        if match is not None:
+            found.append((said, match))
+    below = _lines_above(folder / f"{session}.md", renderer.lines)
+    places = [_place(session, label, below, said, match) for said, match in found]
+    return places, renderer.newest_turn
 
 
-def _is_useless(error: Exception) -> bool:
-    """Whether an error says that the index must be made anew."""
-    code = getattr(error, "sqlite_errorcode", None)
-    if code is None:
-        return not isinstance(error, sqlite3.OperationalError)
-    # The low byte is the primary code.
-    return code & 0xFF not in _NOT_NOW
+def _said(
+    entries: Iterable[Entry], renderer: Renderer, check: Callable[[], None]
+) -> Iterator[_Said]:
+    """What was said in a session, without the model's own searches."""
+    turn = 0
+    searches: set[str] = set()
+    for entry in entries:
+        check()
+        record = entry.record
+        first = renderer.lines + 1
+        rendered = renderer.feed(entry)
+        match record:
+            case UserRecord(turn):
+                pass
+            case BlockRecord(ToolUseBlock(id=call, name=name)) if name == RECALL:
+                searches.add(call)
+                continue
+            case ToolResultRecord(call) if call in searches:
+                continue
+        if told := _told(record):
+            kind, words, shown = told
+            body = first + rendered.count("\n", 0, max(0, rendered.find(shown)))
+            words_ = unicodedata.normalize("NFC", words)
+            yield _Said(kind, words_, turn, entry.ts, first, renderer.lines, body, words == shown)
 
 
-def _removed(path: Path) -> bool:
-    try:
-        search_index.remove(path)
-    except OSError:
-        # The index in memory takes its place.
-        return False
-    return True
-
-
-def _run(connection: sqlite3.Connection, task: _Search) -> tuple[Hit, ...]:
-    search_index.update(connection, task.folder, task.sessions, task.check)
-    hits: list[Hit] = []
-    for place in _chosen(_ranked(connection, task)):
-        hits.append(_hit(connection, task, place))
-        if len(hits) == task.limit:
-            break
-    return tuple(hits)
-
-
-def _ranked(connection: sqlite3.Connection, task: _Search) -> Iterator[_Place]:
-    """Places from the best on; the same one may come again."""
-    seen: set[str] = set()
-    exact = [term.exact for term in task.terms]
-    begins = [term.begins for term in task.terms]
-    parts = [term.parts for term in task.terms]
-    for expression in (" AND ".join(exact), " AND ".join(begins), " OR ".join(parts)):
-        if expression in seen:
-            continue
-        seen.add(expression)
-        task.check()
-        yield from _matching(connection, task, expression)
-
-
-_MATCHING = """
-    SELECT b.session, b.turn, b.kind, b.first, b.last, b.body, b.ts, b.at, b.size,
-           -bm25(words) AS fit
-    FROM words JOIN blocks AS b ON b.number = words.rowid
-    WHERE words MATCH :expression
-      AND b.session IN (SELECT value FROM json_each(:sessions))
-      AND NOT (b.session = :running AND b.turn = :newest AND b.kind <> 'result')
-    ORDER BY fit DESC LIMIT :limit"""
-
-
-def _matching(connection: sqlite3.Connection, task: _Search, expression: str) -> Sequence[_Place]:
-    newest = connection.execute(
-        "SELECT max(turn) FROM blocks WHERE session = ?", (task.running,)
-    ).fetchone()[0]
-    rows = connection.execute(
-        _MATCHING,
-        {
-            "expression": expression,
-            "sessions": json.dumps(task.sessions),
-            "running": task.running,
-            "newest": newest,
-            "limit": task.limit * _CANDIDATES,
-        },
-    )
-    now = time.time()
-    found = [_place(row) for row in rows]
-    return sorted(found, key=lambda place: place.fit * _freshness(now - place.when), reverse=True)
-
-
-def _place(row: tuple[object, ...]) -> _Place:
-    match row:
-        case (
-            str(session),
-            int(turn),
-            "user" | "assistant" | "call" | "result" as kind,
-            int(first),
-            int(last),
-            int(body),
-            float(when),
-            int(at),
-            int(size),
-            float(fit),
-        ):
-            return _Place(session, turn, kind, first, last, body, when, at, size, fit)
+def _told(record: Record) -> tuple[Kind, str, str] | None:
+    """What a record says that can be searched for: its words, and how they are shown."""
+    match record:
+        case UserRecord(_, text):
+            return "user", text, text
+        case BlockRecord(TextBlock(text)):
+            return "assistant", text, text
+        case BlockRecord(ToolUseBlock(name=name, input=arguments)):
+            return "call", "\n".join((name, *_values(arguments))), compact_json(dict(arguments))
+        case ToolResultRecord(_, content):
+            return "result", content, content
         case _:
-            raise _UntrueError("a row of the index has other types")
+            return None
+
+
+def _values(value: object) -> Iterator[str]:
+    match value:
+        case Mapping():
+            for item in value.values():
+                yield from _values(item)
+        case list():
+            for item in value:
+                yield from _values(item)
+        case _:
+            yield str(value)
+
+
+def _matched(words: str, wanted: Sequence[Term]) -> _Match | None:
+    """How well some words fit; ``None`` if nothing that is wanted is in them."""
+    text = folded(words)
+    likely = [any(part in text for part in term.needed) for term in wanted]
+    if not any(likely):
+        return None
+    level = 0
+    if all(likely) and all(term.begins.search(text) for term in wanted):
+        level = 2 if all(term.exact.search(text) for term in wanted) else 1
+    found = sorted(
+        (match.start(), number)
+        for number, term in enumerate(wanted)
+        if likely[number]
+        for match in islice((term.begins if level else term.part).finditer(text), _MOST_MATCHES)
+    )
+    if not found:
+        return None
+    counts = Counter(number for _, number in found)
+    return _Match(level, tuple(counts[number] for number in range(len(wanted))), _densest(found))
+
+
+def _densest(found: Sequence[tuple[int, int]]) -> int:
+    """Of places in their order, each with a term's number, the one that most terms follow soon."""
+
+    def together(index: int) -> int:
+        end = found[index][0] + EXCERPT_CHARS - _BEFORE_CHARS
+        near = takewhile(lambda place: place[0] < end, islice(found, index, None))
+        return len({term for _, term in near})
+
+    return found[max(range(len(found)), key=together)][0]
+
+
+def _lines_above(readable: Path, rendered: int) -> int:
+    """How far a session's lines stand below the top of its readable file.
+
+    Where a log was damaged, its rendering stands below what had been rendered before.
+    """
+    try:
+        text = readable.read_bytes()
+    except OSError:
+        # It is derived and made again when the session is opened.
+        return 0
+    above = text.count(b"\n") - rendered
+    # Otherwise it has only grown since the log was read.
+    is_below = above > 0 and text.split(b"\n", above)[-1].startswith(b"# Session ")
+    return above if is_below else 0
+
+
+def _place(session: str, label: str, below: int, said: _Said, match: _Match) -> _Place:
+    first, last = said.first, said.last
+    if last - first >= _PAGE_LINES:
+        # A call stands on one line of the readable file.
+        line = said.body + (said.words.count("\n", 0, match.at) if said.in_lines else 0)
+        first = max(first, min(line - _PAGE_LINES // 2, last - _PAGE_LINES + 1))
+        last = min(last, first + _PAGE_LINES - 1)
+    address = f"{label}/{session}.md:{first + below}-{last + below}, turn {said.turn}"
+    excerpt = _excerpt(said.words, match.at)
+    hit = Hit(session, said.turn, said.kind, excerpt, address, said.when)
+    return _Place(hit, said.first, said.last, match, len(said.words))
+
+
+def _excerpt(text: str, at: int) -> str:
+    """The text around a place in it, on one line."""
+    start = max(0, at - _BEFORE_CHARS)
+    # More than is shown: runs of spaces become one.
+    line = " ".join(text[start : start + 2 * EXCERPT_CHARS].split())
+    more = len(line) > EXCERPT_CHARS or start + 2 * EXCERPT_CHARS < len(text)
+    return f"{'…' if start else ''}{line[:EXCERPT_CHARS].rstrip()}{'…' if more else ''}"
+
+
+def _ranked(places: Sequence[_Place]) -> list[_Place]:
+    """The places from the best on: by level, then by BM25 and a little by their age."""
+    average = sum(place.size for place in places) / max(len(places), 1)
+    counted = zip(*(place.match.counts for place in places), strict=True)
+    seen_in = [sum(map(bool, counts)) for counts in counted]
+    rarity = [math.log(1 + (len(places) - n + 0.5) / (n + 0.5)) for n in seen_in]
+    now = time.time()
+
+    def rank(place: _Place) -> tuple[int, float]:
+        length = _SATURATION * (1 - _LENGTH_SHARE + _LENGTH_SHARE * place.size / average)
+        fit = sum(
+            weight * count / (count + length)
+            for weight, count in zip(rarity, place.match.counts, strict=True)
+        )
+        return place.match.level, fit * _freshness(now - place.hit.when)
+
+    return sorted(places, key=rank, reverse=True)
 
 
 def _freshness(age: float) -> float:
@@ -248,110 +312,21 @@ def _freshness(age: float) -> float:
     return 1 + _RECENCY / (1 + math.log1p(max(age, 0) / 3600))
 
 
-def _chosen(places: Iterable[_Place]) -> Iterator[_Place]:
-    """The places without those that show what a better one shows.
+def _distinct(places: Iterable[_Place]) -> Iterator[Hit]:
+    """The hits without those that show what a better one shows.
 
     A fork holds its parent's records with their times.
     """
-    taken: dict[tuple[str, int], list[_Place]] = {}
+    taken: dict[tuple[str, int], list[_Place]] = defaultdict(list)
     origins: dict[tuple[float, int, Kind], str] = {}
     for place in places:
-        origin = origins.setdefault((place.when, place.turn, place.kind), place.session)
-        turn = taken.setdefault((place.session, place.turn), [])
+        hit = place.hit
+        origin = origins.setdefault((hit.when, hit.turn, hit.kind), hit.session_id)
+        turn = taken[hit.session_id, hit.turn]
         near = any(
             place.first <= other.last + _NEAR_LINES and other.first <= place.last + _NEAR_LINES
             for other in turn
         )
-        if near or len(turn) >= _MOST_PER_TURN or origin != place.session:
-            continue
-        turn.append(place)
-        yield place
-
-
-def _hit(connection: sqlite3.Connection, task: _Search, place: _Place) -> Hit:
-    said = _read(task.folder / f"{place.session}.jsonl", place)
-    at, excerpt = _excerpt(said.words, task.terms)
-    first, last = place.first, place.last
-    if last - first >= _PAGE_LINES:
-        # A call stands on one line of the readable file.
-        line = place.body + (said.words.count("\n", 0, at) if said.words == said.shown else 0)
-        first = max(first, min(line - _PAGE_LINES // 2, last - _PAGE_LINES + 1))
-        last = min(last, first + _PAGE_LINES - 1)
-    below = _lines_above(connection, task.folder, place.session)
-    address = f"{task.label}/{place.session}.md:{first + below}-{last + below}, turn {place.turn}"
-    return Hit(place.session, place.turn, place.kind, excerpt, address, place.when)
-
-
-def _read(log: Path, place: _Place) -> Said:
-    try:
-        with log.open("rb") as file:
-            file.seek(place.at)
-            entry = search_index.entry_of(file.read(place.size))
-    except (OSError, ValueError) as error:
-        raise _UntrueError(str(error)) from error
-    said = search_index.said(entry.record) if entry else None
-    if said is None or said.kind != place.kind:
-        raise _UntrueError(f"{log} has changed")
-    return said
-
-
-def _lines_above(connection: sqlite3.Connection, folder: Path, session: str) -> int:
-    """How far the session stands below the top of its readable file.
-
-    Where a log was damaged, its rendering stands below what had been rendered before.
-    """
-    (written,) = connection.execute(
-        "SELECT written FROM sessions WHERE id = ?", (session,)
-    ).fetchone()
-    try:
-        with (folder / f"{session}.md").open("rb") as file:
-            more = file.seek(0, 2) - written
-            if more <= 0:
-                return 0
-            file.seek(0)
-            above = file.read(more)
-            # Otherwise it has only grown since.
-            return above.count(b"\n") if file.read(10) == b"# Session " else 0
-    except OSError:
-        # It is derived and made again when the session is opened.
-        return 0
-
-
-def _excerpt(text: str, wanted: Sequence[Term]) -> tuple[int, str]:
-    """Where in a text the most terms stand together, and the text around it on one line."""
-    at = _densest(text, wanted)
-    start = max(0, at - _BEFORE_CHARS)
-    # More than is shown: runs of spaces become one.
-    line = " ".join(text[start : start + 2 * EXCERPT_CHARS].split())
-    more = len(line) > EXCERPT_CHARS or start + 2 * EXCERPT_CHARS < len(text)
-    return at, f"{'…' if start else ''}{line[:EXCERPT_CHARS].rstrip()}{'…' if more else ''}"
-
-
-def _densest(text: str, wanted: Sequence[Term]) -> int:
-    for patterns in ([t.pattern for t in wanted], [t.part_pattern for t in wanted]):
-        pattern = re.compile("|".join(f"({one})" for one in patterns), re.IGNORECASE)
-        for reading in (str, _plain):
-            for start in range(0, len(text), _PART_CHARS):
-                found = _positions(pattern, reading(text[start : start + _PART_CHARS]))
-                if found:
-                    return start + max(found, key=lambda at: (_together(found, at), -at))
-    return 0
-
-
-def _positions(pattern: re.Pattern[str], text: str) -> dict[int, int | None]:
-    """Where terms stand in a text, and which."""
-    matches = islice(pattern.finditer(text), _MOST_MATCHES)
-    return {match.start(): match.lastindex for match in matches}
-
-
-def _together(found: Mapping[int, int | None], at: int) -> int:
-    """How many terms an excerpt from one of the places on would show."""
-    end = at + EXCERPT_CHARS - _BEFORE_CHARS
-    return len({term for place, term in found.items() if at <= place < end})
-
-
-def _plain(text: str) -> str:
-    """The text without accents and wide forms, character for character."""
-    if text.isascii():
-        return text
-    return "".join(unicodedata.normalize("NFKD", character)[0] for character in text)
+        if not near and len(turn) < _MOST_PER_TURN and origin == hit.session_id:
+            turn.append(place)
+            yield hit

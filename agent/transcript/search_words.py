@@ -1,112 +1,95 @@
-"""Words as the search index knows them, in any script (pure).
+"""Words to look for, in any script (pure).
 
-Most scripts put spaces between words, and SQLite's tokenizer finds those. Chinese,
-Japanese, Thai and some others do not; Korean hangs particles on its words. A run of
-such characters is indexed as its overlapping pairs, with its last character after
-them: any part of a run of two or more characters is then a phrase of pairs, and a
-single character is the beginning of a pair or that last one.
+Most scripts put spaces between words. Chinese, Japanese, Thai and some others do not,
+and Korean hangs particles on its words: a run of such characters is found anywhere,
+and its parts are its overlapping pairs.
 """
 
 from __future__ import annotations
 
-import re
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from operator import add
 
 import regex
-
-TOKENIZER = "unicode61 remove_diacritics 2 categories 'L* M* N* Co'"
-"""SQLite's: letters, marks and digits make a word; case and accents do not count."""
 
 MOST_TERMS = 16
 _MOST_QUERY_CHARS = 2_000
 
-_UNSPACED = re.compile(
-    "["
-    "\u0e00-\u0eff"  # Thai, Lao
-    "\u1000-\u109f\u1780-\u17ff"  # Burmese, Khmer
-    "\u3005-\u3007\u3041-\u309f\u30a1-\u30fa\u30fc-\u30ff\u3105-\u312f"  # kana, bopomofo
-    "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af"  # Han
-    "\uac00-\ud7a3"  # Hangul
-    "]+"
+_UNSPACED = (
+    r"\p{Han}\p{Hiragana}\p{Katakana}ー\p{Bopomofo}\p{Hangul}"
+    r"\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
 )
-_TOKEN = regex.compile(r"[\p{L}\p{M}\p{N}\p{Co}]+")
-"""A word by the same rule as the tokenizer's."""
-
+_LETTER = rf"[[\p{{L}}\p{{M}}\p{{N}}\p{{Co}}]--[{_UNSPACED}]]"
+_START, _END = f"(?<!{_LETTER})", f"(?!{_LETTER})"
+_PIECE = regex.compile(rf"[{_UNSPACED}]+|[^{_UNSPACED}\s]+", regex.V1)
+_RUN = regex.compile(rf"[{_UNSPACED}]", regex.V1)
+_TOKEN = regex.compile(rf"{_LETTER}+", regex.V1)
 _LEAST_PREFIX = 3
-_START = r"(?<![^\W_])"
-"""Where a word starts."""
+
+_ACCENTS = 200
+"""Combining classes from here on are accents; below are signs that make another letter."""
 
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One thing to look for.
+    """One thing to look for in a folded text.
 
-    ``exact``, ``begins`` and ``parts`` are query expressions of FTS5: the words
-    themselves, words that begin so, and any of what they consist of. ``pattern`` finds
-    the term in a text as it was written, ``part_pattern`` any part of it.
+    ``exact`` finds the words themselves, ``begins`` words that begin so, and ``part``
+    any of what they consist of. A text with none of ``needed`` in it has no match.
     """
 
-    exact: str
-    begins: str
-    parts: str
-    pattern: str
-    part_pattern: str
+    exact: regex.Pattern[str]
+    begins: regex.Pattern[str]
+    part: regex.Pattern[str]
+    needed: tuple[str, ...]
 
 
-def spaced(text: str) -> str:
-    """The text as the tokenizer is given it: with spaces between what is found singly."""
-    if text.isascii():
-        return text
-    return _UNSPACED.sub(_in_pairs, unicodedata.normalize("NFKC", text))
+class _Folding(dict[int, str]):
+    """How each character is folded, for ``str.translate``."""
+
+    def __missing__(self, code: int) -> str:
+        whole = unicodedata.normalize("NFKD", chr(code))
+        accented = len(whole) > 1 and unicodedata.combining(whole[1]) >= _ACCENTS
+        base = (whole[0] if accented or len(whole) == 1 else chr(code)).lower()
+        return self.setdefault(code, base)
 
 
-def _in_pairs(run: re.Match[str]) -> str:
-    return f" {' '.join([*_pairs(run.group()), run.group()[-1]])} "
+_FOLDING = _Folding()
 
 
-def _pairs(run: str) -> Iterator[str]:
-    return map(add, run, run[1:])
+def folded(text: str) -> str:
+    """The text without case, accents and wide forms, character for character."""
+    return text.lower() if text.isascii() else text.translate(_FOLDING)
 
 
 def terms(words: str) -> tuple[Term, ...]:
     """What a query asks for. Nothing in it is syntax; at most 16 terms count."""
-    text = unicodedata.normalize("NFKC", words[:_MOST_QUERY_CHARS])
-    found = dict.fromkeys(term for chunk in text.split() for term in _terms(chunk))
-    return tuple(found)[:MOST_TERMS]
+    text = folded(unicodedata.normalize("NFKC", words[:_MOST_QUERY_CHARS]))
+    return tuple(_terms(dict.fromkeys(_PIECE.findall(text))))[:MOST_TERMS]
 
 
-def _terms(chunk: str) -> Iterator[Term]:
-    position = 0
-    for run in _UNSPACED.finditer(chunk):
-        yield from _words(chunk[position : run.start()])
-        yield _unspaced(run.group())
-        position = run.end()
-    yield from _words(chunk[position:])
+def _terms(pieces: Iterable[str]) -> Iterator[Term]:
+    for piece in pieces:
+        if _RUN.match(piece):
+            yield _unspaced(piece)
+        elif tokens := _TOKEN.findall(piece):
+            yield _words(tokens)
 
 
 def _unspaced(run: str) -> Term:
-    """A run of two or more characters is a phrase of pairs; one may begin a pair."""
-    pairs = list(_pairs(run))
-    if not pairs:
-        return Term(*[f'"{run}" *'] * 3, *[re.escape(run)] * 2)
-    phrase = f'"{" ".join(pairs)}"'
-    return Term(phrase, phrase, _any(pairs), re.escape(run), "|".join(map(re.escape, pairs)))
+    pairs = [run[at : at + 2] for at in range(len(run) - 1)] or [run]
+    whole, part = _compiled(regex.escape(run)), _compiled("|".join(map(regex.escape, pairs)))
+    return Term(whole, whole, part, tuple(pairs))
 
 
-def _words(piece: str) -> Iterator[Term]:
+def _words(tokens: Sequence[str]) -> Term:
     """A word, or several that stand together, such as ``read_file`` or ``src/a.py``."""
-    tokens = _TOKEN.findall(piece)
-    if tokens:
-        exact = f'"{" ".join(tokens)}"'
-        begins = f"{exact} *" if len(tokens[-1]) >= _LEAST_PREFIX else exact
-        parts = f"{begins} OR {_any(tokens)}"
-        escaped = [re.escape(token) for token in tokens]
-        pattern = _START + r"[\W_]+".join(escaped)
-        yield Term(exact, begins, parts, pattern, f"{_START}(?:{'|'.join(escaped)})")
+    phrase = _START + rf"(?:{_END}[^{_UNSPACED}])+".join(tokens)
+    begins = phrase if len(tokens[-1]) >= _LEAST_PREFIX else phrase + _END
+    part = f"{_START}(?:{'|'.join(tokens)}){_END}|{begins}"
+    return Term(_compiled(phrase + _END), _compiled(begins), _compiled(part), tuple(tokens))
 
 
-def _any(tokens: Iterable[str]) -> str:
-    return " OR ".join(f'"{token}"' for token in tokens)
+def _compiled(pattern: str) -> regex.Pattern[str]:
+    return regex.compile(pattern, regex.V1)
