@@ -8,6 +8,7 @@ pattern that needs exponential time would otherwise freeze the whole program.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -46,7 +47,7 @@ async def search_with_python(query: Query, seconds: float) -> Found:
             await in_thread(work)
     except TimeoutError:
         timed_out = True
-    return Found(tuple(matches[:MAX_MATCHES]), len(matches) > MAX_MATCHES, timed_out)
+    return Found(tuple(matches), timed_out)
 
 
 def _compiled(query: Query) -> regex.Pattern[str]:
@@ -63,14 +64,10 @@ def _matches(query: Query, pattern: regex.Pattern[str], stop: Stop) -> Iterator[
         with explained("search", query.target):
             yield from _matches_in_file(target, pattern, stop)
         return
-    for path in walk(target, rules_for(target, query.cwd), stop):
-        if not query.wanted(str(path.relative_to(target))):
-            continue
-        try:
+    for path in filter(query.wants, walk(target, rules_for(target, query.cwd), stop)):
+        # Unreadable, or gone since it was listed: what else matches is still wanted.
+        with contextlib.suppress(OSError):
             yield from _matches_in_file(path, pattern, stop)
-        except OSError:
-            # Unreadable, or gone since it was listed: what else matches is still wanted.
-            continue
 
 
 def _matches_in_file(path: Path, pattern: regex.Pattern[str], stop: Stop) -> Iterator[Match]:
@@ -91,5 +88,5 @@ def _matches_in_file(path: Path, pattern: regex.Pattern[str], stop: Stop) -> Ite
                     "use a simpler one, without nested repetition."
                 ) from error
             if found:
-                yield Match(path, number, line, *found.span())
+                yield Match(path, number, line, found.start())
             number += data.endswith(b"\n")
