@@ -10,7 +10,6 @@ from pathlib import Path
 from agent.errors import ToolError
 from agent.messages import scrub
 from agent.tools.arguments import one_line
-from agent.tools.ignores import rules_for
 from agent.tools.paths import PROTECTED_NAMES
 from agent.tools.process import run_program
 from agent.tools.search import MAX_MATCHES, Found, Match, Query
@@ -20,25 +19,22 @@ _MAX_ERROR_BYTES = 2_000
 _OUTPUT_LINE = re.compile(rb"([^\0]+)\0(\d+):(\d+):(.*)", re.DOTALL)
 
 
-def ripgrep_arguments(query: Query) -> list[str]:
-    """The arguments of ``rg`` for a query.
+_OUTPUT = ("--no-heading", "--with-filename", "--null", "--column", "--color=never")
+# Of what rg knows, .gitignore files are the only ones that count, in a repository or not.
+_RULES = ("--no-require-git", "--no-ignore-dot", "--no-ignore-global", "--no-ignore-exclude")
+_SELECTION = ("--hidden", *_RULES, *(f"--glob=!{name}" for name in sorted(PROTECTED_NAMES)))
+
+
+def ripgrep_arguments(query: Query, *, respect: bool = True) -> list[str]:
+    """The arguments of ``rg`` for a query; ``respect`` leaves out ignored files.
 
     No configuration file and no preprocessor can make it run another program, and
     neither the pattern nor the path can be taken for an option. Globs are not
     passed on: ``rg`` would search ignored files that fit them.
     """
-    arguments = ["--no-config", "--no-heading", "--with-filename", "--null", "--column"]
-    arguments += ["--color=never", "--no-messages", "--sort=path", "--hidden"]
-    arguments += [f"--glob=!{name}" for name in sorted(PROTECTED_NAMES)]
-    target = query.target.path
-    if target.is_dir() and rules_for(target, query.cwd) is None:
-        arguments.append("--no-ignore")
-    else:
-        arguments += ["--no-require-git", "--no-ignore-dot", "--no-ignore-global"]
-        arguments.append("--no-ignore-exclude")
-    if query.ignore_case:
-        arguments.append("--ignore-case")
-    return [*arguments, "-e", query.pattern, "--", str(target)]
+    arguments = ["--no-config", "--no-messages", *_OUTPUT, "--sort=path", *_SELECTION]
+    arguments += ["--ignore-case"] * query.ignore_case + ["--no-ignore"] * (not respect)
+    return [*arguments, "-e", query.pattern, "--", str(query.target.path)]
 
 
 def parse_line(line: bytes) -> Match | None:
@@ -75,9 +71,9 @@ async def search_with_ripgrep(program: str, query: Query, seconds: float) -> Fou
 
     with tempfile.TemporaryFile() as errors:
         try:
-            finished = await run_program(
-                [program, *ripgrep_arguments(query)], query.cwd, seconds, consume, errors
-            )
+            respect = await _has_files(program, query, seconds)
+            arguments = ripgrep_arguments(query, respect=respect)
+            finished = await run_program([program, *arguments], query.cwd, seconds, consume, errors)
         except OSError as error:
             raise ToolError(f"rg could not be started: {error}.") from error
         errors.seek(0)
@@ -85,3 +81,13 @@ async def search_with_ripgrep(program: str, query: Query, seconds: float) -> Fou
     if finished.code == _ERROR_CODE and message.strip():
         raise ToolError(f"The search failed: {one_line(message, 500)}")
     return Found(tuple(matches), finished.timed_out)
+
+
+async def _has_files(program: str, query: Query, seconds: float) -> bool:
+    """Whether there is any file that is not ignored; who names an ignored folder wants it all."""
+    target = query.target.path
+    if target == query.cwd or not target.is_dir():
+        return True
+    arguments = ["--no-config", "--files", "--quiet", *_SELECTION, "--", str(target)]
+    finished = await run_program([program, *arguments], query.cwd, seconds, lambda _: True)
+    return finished.code == 0

@@ -180,6 +180,34 @@ async def test_rules_that_list_what_is_kept(engine: Engine, tmp_path: Path) -> N
     assert await found(engine, context, pattern="needle", path="in") == ["in/a.py:1: needle"]
 
 
+async def test_what_is_kept_in_an_ignored_folder_is_found(engine: Engine, tmp_path: Path) -> None:
+    context = files(
+        tmp_path,
+        {".gitignore": "in/**\n!in/*.py\n", "in/a.py": "needle\n", "in/b.txt": "needle\n"},
+    )
+    assert await found(engine, context, pattern="needle") == ["in/a.py:1: needle"]
+
+
+async def test_the_repository_s_top_may_be_above_the_working_folder(
+    engine: Engine, tmp_path: Path
+) -> None:
+    files(tmp_path, {".gitignore": "*.log\n", ".git/config": ""})
+    context = files(tmp_path / "work", {"a.log": "needle\n", "a.txt": "needle\n"})
+    assert await found(engine, context, pattern="needle") == ["a.txt:1: needle"]
+
+
+async def test_lines_of_an_ignore_file_that_make_no_sense_are_passed_over(
+    engine: Engine, tmp_path: Path
+) -> None:
+    rules = "*.log\r\n\\\n[z-a]\n# note\n\n!keep.log\n"
+    names = ("a.log", "keep.log", "z")
+    context = files(tmp_path, {".gitignore": rules, **dict.fromkeys(names, "needle\n")})
+    assert await found(engine, context, pattern="needle") == [
+        "keep.log:1: needle",
+        "z:1: needle",
+    ]
+
+
 async def test_links_are_not_followed(engine: Engine, tmp_path: Path) -> None:
     context = files(tmp_path / "work", {"a.txt": "needle\n"})
     files(tmp_path / "outside", {"secret.txt": "needle\n"})
@@ -323,13 +351,6 @@ def test_ripgrep_can_run_no_other_program_and_takes_nothing_for_an_option(tmp_pa
     assert "--ignore-case" in arguments
     assert arguments[-4:] == ["-e", "--pre=x", "--", str(tmp_path.resolve())]
     assert not [one for one in arguments[:-3] if one.startswith("--pre")]
-
-
-def test_ripgrep_is_told_of_a_named_ignored_folder(tmp_path: Path) -> None:
-    context = files(tmp_path, IGNORING)
-    named = ripgrep_arguments(query_of({"pattern": "x", "path": ".transcripts"}, context))
-    assert "--no-ignore" in named
-    assert "--no-ignore" not in ripgrep_arguments(query_of({"pattern": "x"}, context))
 
 
 def test_lines_of_ripgrep_are_read() -> None:
