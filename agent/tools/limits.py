@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from agent.errors import TranscriptError
 from agent.messages import scrub
 from agent.tools.base import ToolContext, ToolOutcome
 from agent.tools.paths import shown_path
+from agent.transcript.files import private_folder, replace_private
 
 _MIN_ROOM = 20
 _MAX_NAME = 80
-_FOLDER_FLAGS = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @dataclass(frozen=True)
@@ -74,57 +74,23 @@ def _line_start(text: str, limit: int) -> int:
 
 
 def save_output(folder: Path, name: str, text: str) -> Path:
-    """Write a text to a new file in ``folder`` and return its path.
+    """Write a text to a new private file in ``folder`` and return its path.
 
-    The file is ``0600`` and named ``NNNN-<name>``, the name made safe and the
-    number the next free one. ``folder``, and the folder above it, are made
-    ``0700`` when missing and refused when they are symbolic links.
+    It is named ``NNNN-<name>``, the name made safe and the number the next free one.
 
     Raises:
-        OSError: it cannot be written.
+        TranscriptError: ``folder``, or the folder above it, is a symbolic link or
+            cannot be made.
+        OSError: the file cannot be written; there is none then.
     """
+    for missing in (folder.parent, folder):
+        private_folder(missing)
     safe = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip(".-")[-_MAX_NAME:] or "output"
-    above = _private_folder(str(folder.parent), None)
-    try:
-        descriptor = _private_folder(folder.name, above)
-    finally:
-        os.close(above)
-    try:
-        file_name = _write_new(descriptor, safe, scrub(text).encode("utf-8"))
-    finally:
-        os.close(descriptor)
-    return folder / file_name
-
-
-def _private_folder(name: str, parent: int | None) -> int:
-    """A descriptor of a folder, made ``0700`` when missing, refused when it is a link."""
-    try:
-        return os.open(name, _FOLDER_FLAGS, dir_fd=parent)
-    except FileNotFoundError:
-        os.mkdir(name, 0o700, dir_fd=parent)
-        return os.open(name, _FOLDER_FLAGS, dir_fd=parent)
-
-
-def _write_new(folder: int, name: str, data: bytes) -> str:
-    """Write a new numbered file in a folder; its name."""
-    numbers = (re.match(r"\d{4,}(?=-)", entry) for entry in os.listdir(folder))
-    number = max((int(found[0]) for found in numbers if found), default=0)
-    while True:
-        number += 1
-        file_name = f"{number:04d}-{name}"
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        try:
-            descriptor = os.open(file_name, flags, 0o600, dir_fd=folder)
-        except FileExistsError:
-            continue
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(data)
-        except OSError:
-            # Half an output must not pass for a whole one.
-            os.unlink(file_name, dir_fd=folder)
-            raise
-        return file_name
+    numbers = (re.match(r"\d{4,}(?=-)", entry.name) for entry in folder.iterdir())
+    number = max((int(found[0]) for found in numbers if found), default=0) + 1
+    path = folder / f"{number:04d}-{safe}"
+    replace_private(path, scrub(text).encode("utf-8"))
+    return path
 
 
 def bounded(
@@ -143,8 +109,8 @@ def bounded(
     if len(content) > context.max_chars and not outcome.capped:
         try:
             file = save_output(folder, f"{tool_name}.txt", content)
-        except OSError as error:
-            note = f"the whole output could not be saved: {error.strerror or error}"
+        except (OSError, TranscriptError) as error:
+            note = f"the whole output could not be saved: {error}"
         else:
             shown = shown_path(file.resolve(), context.cwd.resolve())
             note = f'the whole output: read_file(path="{shown}", offset=1)'
