@@ -10,7 +10,7 @@ import math
 import time
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice, takewhile
 from pathlib import Path
@@ -18,6 +18,7 @@ from typing import Literal, TypeAlias
 
 from agent.errors import SessionError
 from agent.messages import TextBlock, ToolUseBlock
+from agent.transcript.identifiers import leaves
 from agent.transcript.log import read_log
 from agent.transcript.readable import Renderer
 from agent.transcript.records import BlockRecord, Entry, Record, ToolResultRecord, UserRecord
@@ -199,23 +200,12 @@ def _told(record: Record) -> tuple[Kind, str, str] | None:
         case BlockRecord(TextBlock(text)):
             return "assistant", text, text
         case BlockRecord(ToolUseBlock(name=name, input=arguments)):
-            return "call", "\n".join((name, *_values(arguments))), compact_json(dict(arguments))
+            words = "\n".join((name, *(text for _, text in leaves(arguments))))
+            return "call", words, compact_json(dict(arguments))
         case ToolResultRecord(_, content):
             return "result", content, content
         case _:
             return None
-
-
-def _values(value: object) -> Iterator[str]:
-    match value:
-        case Mapping():
-            for item in value.values():
-                yield from _values(item)
-        case list():
-            for item in value:
-                yield from _values(item)
-        case _:
-            yield str(value)
 
 
 def _matched(words: str, wanted: Sequence[Term]) -> _Match | None:
