@@ -11,7 +11,7 @@ from pathlib import Path
 
 from agent.errors import SessionError, TranscriptError
 from agent.transcript.files import private_folder, replace_private, sync_folder
-from agent.transcript.imports_builder import Boundary, Conversation, Place, Placed, json_lines
+from agent.transcript.imports_builder import Conversation, Place, Placed, json_lines
 from agent.transcript.imports_claude_code import is_claude_code, read_claude_code
 from agent.transcript.imports_pi import is_pi, read_pi
 from agent.transcript.records import (
@@ -25,7 +25,7 @@ from agent.transcript.records import (
 from agent.transcript.sessions import new_id
 from agent.transcript.view import build
 
-__all__ = ["Boundary", "Conversation", "Placed", "read_conversation", "save_conversation"]
+__all__ = ["Conversation", "Placed", "read_conversation", "save_conversation"]
 
 _FORMATS = ((is_claude_code, read_claude_code), (is_pi, read_pi))
 

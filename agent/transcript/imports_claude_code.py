@@ -13,19 +13,19 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from agent.messages import Block, OpaqueBlock, TextBlock, ThinkingBlock, ToolUseBlock, Usage
+from agent.messages import Block, OpaqueBlock, TextBlock, ThinkingBlock, ToolUseBlock
 from agent.transcript.imports_builder import (
     Builder,
     Conversation,
     Json,
     Line,
     Place,
-    count,
     items,
     plain,
     seconds,
     strings,
 )
+from agent.wire import usage_from_wire
 
 PROGRAM = "Claude Code"
 
@@ -90,7 +90,7 @@ class _Reader:
     parts: dict[str, list[Line]] = field(default_factory=dict)
     """The lines of each assistant message that was not read yet."""
 
-    boundary: tuple[int, Json] | None = None
+    compacted: bool = False
     queue: list[tuple[Place, str]] = field(default_factory=list)
     delivered: set[str] = field(default_factory=set)
     started: dict[str, int] = field(default_factory=dict)
@@ -102,19 +102,15 @@ class _Reader:
         place = Place(number, self.when)
         match entry["type"]:
             case "system":
-                facts = entry.get("compactMetadata")
-                self.boundary = (number, facts if isinstance(facts, Mapping) else {})
+                self.compacted = True
             case "assistant":
                 self._said(self.parts.pop(_message_id(number, entry), []))
             case "queue-operation":
                 self._queued(place, entry)
             case "attachment":
                 self._delivered(place, plain(entry["attachment"].get("prompt")))
-            case _ if entry.get("isCompactSummary") and self.boundary is not None:
-                line, facts = self.boundary
-                summary = plain(entry["message"]["content"])
-                trigger, tokens = str(facts.get("trigger", "")), count(facts, "preTokens")
-                self.builder.compacted(line, line, summary, trigger, tokens)
+            case _ if entry.get("isCompactSummary") and self.compacted:
+                self.builder.compactions += 1
             case _:
                 self._user(place, entry)
 
@@ -134,7 +130,9 @@ class _Reader:
         stop = next(strings(message, "stop_reason"), "tool_use" if called else "end_turn")
         model = next(strings(message, "model"), "")
         place = Place(number, seconds(last, self.when))
-        self.builder.ended(place, stop, model, _usage(message.get("usage")))
+        used = message.get("usage")
+        usage = usage_from_wire(used if isinstance(used, Mapping) else {})
+        self.builder.ended(place, stop, model, usage)
 
     def _queued(self, place: Place, entry: Json) -> None:
         """What was typed while a turn was running.
@@ -202,13 +200,3 @@ def _blocks(content: object) -> Iterator[Block]:
                 yield ToolUseBlock(call, name, given if isinstance(given, dict) else {})
             case _:
                 yield TextBlock(plain(block))
-
-
-def _usage(value: object) -> Usage:
-    used = value if isinstance(value, Mapping) else {}
-    return Usage(
-        count(used, "input_tokens"),
-        count(used, "output_tokens"),
-        count(used, "cache_read_input_tokens"),
-        count(used, "cache_creation_input_tokens"),
-    )
