@@ -11,7 +11,7 @@ import time
 import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice, takewhile
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -20,8 +20,8 @@ from agent.errors import SessionError
 from agent.messages import TextBlock, ToolUseBlock
 from agent.transcript.identifiers import leaves
 from agent.transcript.log import read_log
-from agent.transcript.readable import Renderer
-from agent.transcript.records import BlockRecord, Entry, Record, ToolResultRecord, UserRecord
+from agent.transcript.readable import Renderer, Span
+from agent.transcript.records import BlockRecord, Record, ToolResultRecord, UserRecord
 from agent.transcript.search_words import Term, folded, terms
 from agent.transcript.sessions import session_ids
 from agent.wire import compact_json
@@ -73,45 +73,28 @@ class Hit:
 
 
 @dataclass(frozen=True, slots=True)
-class _Said:
-    """Words that somebody said, and where: on the lines ``first`` to ``last``, from ``body`` on.
-
-    ``in_lines`` tells that the words stand there line for line.
-    """
-
-    kind: Kind
-    words: str
-    turn: int
-    when: float
-    first: int
-    last: int
-    body: int
-    in_lines: bool
-
-
-@dataclass(frozen=True, slots=True)
 class _Match:
     """How well a text fits.
 
     ``level`` is 2 where all terms are in it, 1 where all begin words of it, otherwise 0;
     ``counts`` has for each term how often a part of it occurs; ``at`` is where the most
-    terms stand together.
+    terms stand together; ``size`` is the text's, in characters.
     """
 
     level: int
     counts: tuple[int, ...]
     at: int
+    size: int
 
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """A hit, the lines it was said on, and what ranks it; ``size`` is in characters."""
+    """A hit without its address, how well it fits, and all the lines that it was said on."""
 
     hit: Hit
-    first: int
-    last: int
     match: _Match
-    size: int
+    said: Span
+    page: Span
 
 
 def search(
@@ -138,38 +121,36 @@ def search(
         raise SessionError(f"{folder} is a symbolic link; transcripts are only kept in a folder")
     wanted = terms(words)
     places: list[_Place] = []
+    rendered: dict[str, int] = {}
     for session in session_ids(folder) if wanted else ():
         if sessions is None or session in sessions:
-            found, newest = _places(folder, label, session, wanted, check)
-            going_on = newest if session == running else 0
+            renderer = Renderer()
+            found = list(_places(folder, session, wanted, renderer, check))
+            rendered[session] = renderer.lines
+            going_on = renderer.newest_turn if session == running else 0
             places += [it for it in found if it.hit.turn != going_on or it.hit.kind == "result"]
-    return tuple(islice(_distinct(_ranked(places)), limit))
+    hits: list[Hit] = []
+    for place in islice(_distinct(_ranked(places)), limit):
+        name = f"{place.hit.session_id}.md"
+        below = _lines_above(folder / name, rendered[place.hit.session_id])
+        lines = f"{place.page.first + below}-{place.page.last + below}"
+        hits.append(replace(place.hit, address=f"{label}/{name}:{lines}, turn {place.hit.turn}"))
+    return tuple(hits)
 
 
 def _places(
-    folder: Path, label: str, session: str, wanted: Sequence[Term], check: Callable[[], None]
-) -> tuple[list[_Place], int]:
-    """Where the words are in one session, and the number of its newest turn."""
+    folder: Path,
+    session: str,
+    wanted: Sequence[Term],
+    renderer: Renderer,
+    check: Callable[[], None],
+) -> Iterator[_Place]:
+    """Where the words are in a session, besides the model's own searches."""
     try:
         entries = read_log(folder / f"{session}.jsonl").entries
     except SessionError:
         # That a log is gone or cannot be read is told when it is opened.
-        return [], 0
-    renderer = Renderer()
-    found: list[tuple[_Said, _Match]] = []
-    for said in _said(entries, renderer, check):
-        match = _matched(said.words, wanted)
-        if match is not None:
-            found.append((said, match))
-    below = _lines_above(folder / f"{session}.md", renderer.lines)
-    places = [_place(session, label, below, said, match) for said, match in found]
-    return places, renderer.newest_turn
-
-
-def _said(
-    entries: Iterable[Entry], renderer: Renderer, check: Callable[[], None]
-) -> Iterator[_Said]:
-    """What was said in a session, without the model's own searches."""
+        return
     turn = 0
     searches: set[str] = set()
     for entry in entries:
@@ -185,11 +166,23 @@ def _said(
                 continue
             case ToolResultRecord(call) if call in searches:
                 continue
-        if told := _told(record):
-            kind, words, shown = told
-            body = first + rendered.count("\n", 0, max(0, rendered.find(shown)))
-            words_ = unicodedata.normalize("NFC", words)
-            yield _Said(kind, words_, turn, entry.ts, first, renderer.lines, body, words == shown)
+        if (told := _told(record)) is None:
+            continue
+        kind, words, shown = told
+        words = unicodedata.normalize("NFC", words)
+        if (match := _matched(words, wanted)) is not None:
+            hit = Hit(session, turn, kind, _excerpt(words, match.at), "", entry.ts)
+            line = first + rendered.count("\n", 0, max(0, rendered.find(shown)))
+            # A call stands on one line of the readable file.
+            line += words.count("\n", 0, match.at) if kind != "call" else 0
+            span = Span(first, renderer.lines)
+            yield _Place(hit, match, span, _page(span, line))
+
+
+def _page(said: Span, line: int) -> Span:
+    """The lines around one of those that something was said on."""
+    first = max(said.first, min(line - _PAGE_LINES // 2, said.last - _PAGE_LINES + 1))
+    return Span(first, min(said.last, first + _PAGE_LINES - 1))
 
 
 def _told(record: Record) -> tuple[Kind, str, str] | None:
@@ -226,7 +219,8 @@ def _matched(words: str, wanted: Sequence[Term]) -> _Match | None:
     if not found:
         return None
     counts = Counter(number for _, number in found)
-    return _Match(level, tuple(counts[number] for number in range(len(wanted))), _densest(found))
+    parts = tuple(counts[number] for number in range(len(wanted)))
+    return _Match(level, parts, _densest(found), len(words))
 
 
 def _densest(found: Sequence[tuple[int, int]]) -> int:
@@ -256,19 +250,6 @@ def _lines_above(readable: Path, rendered: int) -> int:
     return above if is_below else 0
 
 
-def _place(session: str, label: str, below: int, said: _Said, match: _Match) -> _Place:
-    first, last = said.first, said.last
-    if last - first >= _PAGE_LINES:
-        # A call stands on one line of the readable file.
-        line = said.body + (said.words.count("\n", 0, match.at) if said.in_lines else 0)
-        first = max(first, min(line - _PAGE_LINES // 2, last - _PAGE_LINES + 1))
-        last = min(last, first + _PAGE_LINES - 1)
-    address = f"{label}/{session}.md:{first + below}-{last + below}, turn {said.turn}"
-    excerpt = _excerpt(said.words, match.at)
-    hit = Hit(session, said.turn, said.kind, excerpt, address, said.when)
-    return _Place(hit, said.first, said.last, match, len(said.words))
-
-
 def _excerpt(text: str, at: int) -> str:
     """The text around a place in it, on one line."""
     start = max(0, at - _BEFORE_CHARS)
@@ -280,14 +261,14 @@ def _excerpt(text: str, at: int) -> str:
 
 def _ranked(places: Sequence[_Place]) -> list[_Place]:
     """The places from the best on: by level, then by BM25 and a little by their age."""
-    average = sum(place.size for place in places) / max(len(places), 1)
+    average = sum(place.match.size for place in places) / max(len(places), 1)
     counted = zip(*(place.match.counts for place in places), strict=True)
     seen_in = [sum(map(bool, counts)) for counts in counted]
     rarity = [math.log(1 + (len(places) - n + 0.5) / (n + 0.5)) for n in seen_in]
     now = time.time()
 
     def rank(place: _Place) -> tuple[int, float]:
-        length = _SATURATION * (1 - _LENGTH_SHARE + _LENGTH_SHARE * place.size / average)
+        length = _SATURATION * (1 - _LENGTH_SHARE + _LENGTH_SHARE * place.match.size / average)
         fit = sum(
             weight * count / (count + length)
             for weight, count in zip(rarity, place.match.counts, strict=True)
@@ -302,8 +283,8 @@ def _freshness(age: float) -> float:
     return 1 + _RECENCY / (1 + math.log1p(max(age, 0) / 3600))
 
 
-def _distinct(places: Iterable[_Place]) -> Iterator[Hit]:
-    """The hits without those that show what a better one shows.
+def _distinct(places: Iterable[_Place]) -> Iterator[_Place]:
+    """The places without those that show what a better one shows.
 
     A fork holds its parent's records with their times.
     """
@@ -314,9 +295,10 @@ def _distinct(places: Iterable[_Place]) -> Iterator[Hit]:
         origin = origins.setdefault((hit.when, hit.turn, hit.kind), hit.session_id)
         turn = taken[hit.session_id, hit.turn]
         near = any(
-            place.first <= other.last + _NEAR_LINES and other.first <= place.last + _NEAR_LINES
+            place.said.first <= other.said.last + _NEAR_LINES
+            and other.said.first <= place.said.last + _NEAR_LINES
             for other in turn
         )
         if not near and len(turn) < _MOST_PER_TURN and origin == hit.session_id:
             turn.append(place)
-            yield hit
+            yield place
