@@ -51,32 +51,23 @@ def _is_message(entry: Json) -> bool:
 def read_claude_code(lines: Sequence[Line], damaged: int, when: float) -> Conversation:
     """The conversation; ``when`` is the time of entries that have none."""
     reader = _Reader(Builder(PROGRAM), when)
-    counted = [line for line in lines if _counts(line[1])]
+    counted = [(number, entry) for number, entry in lines if not _is_aside(entry)]
     for number, entry in counted:
-        if entry["type"] == "assistant":
-            reader.parts.setdefault(_message_id(number, entry), []).append((number, entry))
+        match entry:
+            case {"type": "assistant", "message": {"content": str() | list()}}:
+                reader.parts.setdefault(_message_id(number, entry), []).append((number, entry))
     for number, entry in counted:
         reader.follow(number, entry)
     return reader.builder.build(damaged=damaged)
 
 
-def _counts(entry: Json) -> bool:
-    """Whether an entry is part of the conversation itself."""
-    if entry.get("isSidechain") or entry.get("isApiErrorMessage"):
-        return False
+def _is_aside(entry: Json) -> bool:
+    """Whether an entry is not part of the conversation itself."""
     match entry:
         case {"type": "assistant", "message": {"model": "<synthetic>"}}:
-            return False
-        case {"type": "user" | "assistant", "message": {"content": str() | list()}}:
-            return True
-        case {"type": "system", "subtype": "compact_boundary"}:
-            return True
-        case {"type": "queue-operation", "operation": str()}:
-            return True
-        case {"type": "attachment", "attachment": {"type": "queued_command"}}:
             return True
         case _:
-            return False
+            return bool(entry.get("isSidechain") or entry.get("isApiErrorMessage"))
 
 
 def _message_id(number: int, entry: Json) -> str:
@@ -100,19 +91,20 @@ class _Reader:
         self.when = seconds(entry, self.when)
         self.builder.cwd = self.builder.cwd or next(strings(entry, "cwd"), "")
         place = Place(number, self.when)
-        match entry["type"]:
-            case "system":
+        match entry:
+            case {"type": "system", "subtype": "compact_boundary"}:
                 self.compacted = True
-            case "assistant":
+            case {"type": "assistant", "message": {"content": str() | list()}}:
                 self._said(self.parts.pop(_message_id(number, entry), []))
-            case "queue-operation":
-                self._queued(place, entry)
-            case "attachment":
-                self._delivered(place, plain(entry["attachment"].get("prompt")))
-            case _ if entry.get("isCompactSummary") and self.compacted:
-                self.builder.compactions += 1
-            case _:
-                self._user(place, entry)
+            case {"type": "queue-operation", "operation": str(operation)}:
+                self._queued(place, operation, entry)
+            case {"type": "attachment", "attachment": {"type": "queued_command"} as queued}:
+                self._delivered(place, plain(queued.get("prompt")))
+            case {"type": "user", "message": {"content": str() | list()}}:
+                if entry.get("isCompactSummary") and self.compacted:
+                    self.builder.compactions += 1
+                else:
+                    self._user(place, entry)
 
     def _said(self, parts: Sequence[Line]) -> None:
         """One assistant message, from all its lines."""
@@ -134,14 +126,14 @@ class _Reader:
         usage = usage_from_wire(used if isinstance(used, Mapping) else {})
         self.builder.ended(place, stop, model, usage)
 
-    def _queued(self, place: Place, entry: Json) -> None:
+    def _queued(self, place: Place, operation: str, entry: Json) -> None:
         """What was typed while a turn was running.
 
         A queued message is taken out again as a turn of its own (``dequeue``, and a user
         entry follows), put back into the input line (``popAll``), or given to the model in
         the running turn (``remove``), of which files of some versions keep nothing else.
         """
-        match entry["operation"]:
+        match operation:
             case "enqueue":
                 self.queue += [(place, text) for text in strings(entry, "content")]
             case "dequeue":
