@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from agent.errors import SessionError
-from agent.messages import Block, ToolUseBlock, Usage
+from agent.messages import Block, OpaqueBlock, TextBlock, ThinkingBlock, ToolUseBlock, Usage
 from agent.transcript.records import (
     AssistantEndRecord,
     BlockRecord,
@@ -240,6 +240,22 @@ def json_lines(path: Path) -> tuple[list[Line], int]:
 def items(content: object) -> list[Any]:
     """The blocks of a content field, which may be a text instead."""
     return content if isinstance(content, list) else [content]
+
+
+def blocks(content: object) -> Iterator[Block]:
+    """An assistant's content, in Claude Code's form (the Messages API's) or in pi's."""
+    for block in items(content):
+        match block:
+            case {"type": "thinking", "thinking": str(thinking)}:
+                signature = next(strings(block, "signature", "thinkingSignature"), "")
+                yield ThinkingBlock(thinking, signature)
+            case {"type": "redacted_thinking", "data": str()}:
+                yield OpaqueBlock(block)
+            case {"type": "tool_use" | "toolCall", "id": str(call), "name": str(name)}:
+                given = block.get("input", block.get("arguments"))
+                yield ToolUseBlock(call, name, given if isinstance(given, dict) else {})
+            case _:
+                yield TextBlock(plain(block))
 
 
 def strings(entry: Json, *names: str) -> Iterator[str]:

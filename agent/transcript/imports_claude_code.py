@@ -10,16 +10,17 @@ user went back: two typed messages that have the same parent.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from agent.messages import Block, OpaqueBlock, TextBlock, ThinkingBlock, ToolUseBlock
+from agent.messages import ToolUseBlock
 from agent.transcript.imports_builder import (
     Builder,
     Conversation,
     Json,
     Line,
     Place,
+    blocks,
     items,
     plain,
     seconds,
@@ -113,7 +114,7 @@ class _Reader:
         placed = [
             (Place(number, seconds(entry, self.when)), block)
             for number, entry in parts
-            for block in _blocks(entry["message"]["content"])
+            for block in blocks(entry["message"]["content"])
         ]
         self.builder.said(placed)
         number, last = parts[-1]
@@ -178,17 +179,3 @@ class _Reader:
         self.delivered.clear()
         if parent and self.builder.turns > before:
             self.started[parent] = self.builder.turns
-
-
-def _blocks(content: object) -> Iterator[Block]:
-    for block in items(content):
-        match block:
-            case {"type": "thinking", "thinking": str(thinking)}:
-                yield ThinkingBlock(thinking, str(block.get("signature") or ""))
-            case {"type": "redacted_thinking", "data": str()}:
-                yield OpaqueBlock(block)
-            case {"type": "tool_use", "id": str(call), "name": str(name)}:
-                given = block.get("input")
-                yield ToolUseBlock(call, name, given if isinstance(given, dict) else {})
-            case _:
-                yield TextBlock(plain(block))

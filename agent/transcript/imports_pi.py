@@ -7,16 +7,15 @@ conversation is the path to the last one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-from agent.messages import Block, TextBlock, ThinkingBlock, ToolUseBlock
 from agent.transcript.imports_builder import (
     Builder,
     Conversation,
     Json,
     Line,
     Place,
-    items,
+    blocks,
     plain,
     seconds,
     strings,
@@ -37,16 +36,8 @@ _USAGE = {
 
 def is_pi(lines: Sequence[Line]) -> bool:
     """Whether a file's lines are of this format."""
-    entries = [entry for _, entry in lines]
-    return any(_is_header(entry) for entry in entries) and any(map(_is_message, entries))
-
-
-def _is_header(entry: Json) -> bool:
-    match entry:
-        case {"type": "session", "id": str(), "timestamp": str()}:
-            return True
-        case _:
-            return False
+    begun = any(entry.get("type") == "session" and "timestamp" in entry for _, entry in lines)
+    return begun and any(_is_message(entry) for _, entry in lines)
 
 
 def _is_message(entry: Json) -> bool:
@@ -119,20 +110,8 @@ def _message(builder: Builder, place: Place, message: Json) -> None:
             call, content = str(message.get("toolCallId")), plain(message.get("content"))
             builder.answered(place, call, content, is_error=bool(message.get("isError")))
         case "assistant":
-            builder.said((place, block) for block in _blocks(message.get("content")))
+            builder.said((place, block) for block in blocks(message.get("content")))
             _end(builder, place, message)
-
-
-def _blocks(content: object) -> Iterator[Block]:
-    for block in items(content):
-        match block:
-            case {"type": "thinking", "thinking": str(thinking)}:
-                yield ThinkingBlock(thinking, str(block.get("thinkingSignature") or ""))
-            case {"type": "toolCall", "id": str(call), "name": str(name)}:
-                given = block.get("arguments")
-                yield ToolUseBlock(call, name, given if isinstance(given, dict) else {})
-            case _:
-                yield TextBlock(plain(block))
 
 
 def _end(builder: Builder, place: Place, message: Json) -> None:
