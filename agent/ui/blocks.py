@@ -64,23 +64,16 @@ def parser(*, inline: bool = True) -> MarkdownIt:
 
 @dataclass(frozen=True)
 class _Fence:
-    marker: str
-    indent: int
+    """What ends a fence, and how far its lines are indented at most."""
 
-    def is_closed_by(self, line: str) -> bool:
-        stripped = line.strip()
-        return (
-            _indent(line) <= 3
-            and len(stripped) >= len(self.marker)
-            and set(stripped) == {self.marker[0]}
-        )
-
-    def content(self, line: str) -> str:
-        return line[min(_indent(line), self.indent) :]
+    closing: re.Pattern[str]
+    indent: re.Pattern[str]
 
 
-def _indent(line: str) -> int:
-    return len(line) - len(line.lstrip(" "))
+def _fence(opening: str, marker: str) -> _Fence:
+    indent = len(opening) - len(opening.lstrip(" "))
+    closing = rf" {{0,3}}{re.escape(marker[0])}{{{len(marker)},}}\s*"
+    return _Fence(re.compile(closing), re.compile(rf"\A {{0,{indent}}}"))
 
 
 class BlockScanner:
@@ -130,10 +123,10 @@ class BlockScanner:
             yield CodeClosed()
 
     def _take_code(self, fence: _Fence) -> Iterator[Piece]:
-        closed = (n for n, line in enumerate(self._lines) if fence.is_closed_by(line))
+        closed = (n for n, line in enumerate(self._lines) if fence.closing.fullmatch(line))
         end = next(closed, len(self._lines))
         if end:
-            yield CodeLines(tuple(fence.content(line) for line in self._lines[:end]))
+            yield CodeLines(tuple(fence.indent.sub("", line) for line in self._lines[:end]))
         if end < len(self._lines):
             self._fence = None
             yield CodeClosed()
@@ -151,7 +144,7 @@ class BlockScanner:
             yield from _prose(lines[done:start])
             done = start
             if block.type == "fence":
-                self._fence = _Fence(block.markup, _indent(lines[start]))
+                self._fence = _fence(lines[start], block.markup)
                 yield CodeOpened(block.info.strip().partition(" ")[0])
                 done += 1
                 break
