@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from agent.messages import Block, TextBlock, ToolUseBlock, Usage
-from agent.transcript.imports import Boundary, read_conversation
+from agent.transcript.imports import read_conversation
 from agent.transcript.imports_builder import Builder, Place, json_lines, plain
 from agent.wire import compact_json
-from tests.real_records import ABSENT, DATA, RealSession, real_session
+from tests.real_records import ABSENT, DATA, Boundary, RealSession, real_session
 
 __all__ = ["ABSENT", "DATA", "Boundary", "RealSession", "real_sessions"]
 
@@ -43,7 +43,7 @@ def real_sessions(*kinds: str) -> list[RealSession]:
 
 
 def _imported(path: Path, name: str) -> Iterator[RealSession]:
-    yield real_session(name, read_conversation(path))
+    yield real_session(name, read_conversation(path), entries=json_lines(path)[0])
 
 
 # SWE-agent, tau-bench, CrossWOZ

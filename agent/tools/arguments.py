@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import UnionType
 from typing import TypeAlias
 
 from agent.errors import ToolError
@@ -10,18 +11,13 @@ from agent.messages import scrub
 
 Property: TypeAlias = Mapping[str, object]
 
-_PYTHON_TYPES: Mapping[str, type | tuple[type, ...]] = {
-    "string": str,
-    "integer": int,
-    "number": (int, float),
-    "boolean": bool,
+_KINDS: Mapping[str, tuple[str, type | UnionType]] = {
+    "string": ("a string", str),
+    "integer": ("a whole number", int),
+    "number": ("a number", int | float),
+    "boolean": ("true or false", bool),
 }
-_ARTICLES: Mapping[str, str] = {
-    "string": "a string",
-    "integer": "a whole number",
-    "number": "a number",
-    "boolean": "true or false",
-}
+"""What is expected, in words and as Python's types."""
 
 
 def object_schema(*required: str, **properties: Property) -> dict[str, object]:
@@ -62,7 +58,7 @@ def checked(schema: Mapping[str, object], arguments: Mapping[str, object]) -> di
         if value is not None:
             result[name] = _checked_value(name, value, _mapping(rule))
         elif name in required_names:
-            expected = _ARTICLES[str(_mapping(rule).get("type"))]
+            expected, _ = _KINDS[str(_mapping(rule).get("type"))]
             raise ToolError(f"Missing argument {name!r}: {expected} is expected.")
     return result
 
@@ -72,14 +68,10 @@ def _checked_value(name: str, value: object, rule: Mapping[str, object]) -> obje
     kind = str(rule.get("type"))
     if kind == "integer" and isinstance(value, float) and value.is_integer():
         value = int(value)
-    fits = isinstance(value, _PYTHON_TYPES[kind])
-    if isinstance(value, bool) and kind != "boolean":
-        fits = False
-    if not fits:
-        raise ToolError(
-            f"Wrong argument {name!r}: {_ARTICLES[kind]} is expected, "
-            f"not {one_line(repr(value), 60)}."
-        )
+    expected, types = _KINDS[kind]
+    if not isinstance(value, types) or isinstance(value, bool) != (kind == "boolean"):
+        given = one_line(repr(value), 60)
+        raise ToolError(f"Wrong argument {name!r}: {expected} is expected, not {given}.")
     minimum = rule.get("minimum")
     if isinstance(minimum, int) and isinstance(value, int | float) and not value >= minimum:
         raise ToolError(f"Wrong argument {name!r}: it must be at least {minimum}, not {value}.")

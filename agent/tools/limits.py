@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import base64
-import os
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from agent.errors import TranscriptError
 from agent.messages import MediaBlock, scrub
 from agent.tools.base import ToolContext, ToolOutcome
 from agent.tools.paths import shown_path
+from agent.transcript.files import private_folder, replace_private, transcripts_folder
 
 _MIN_ROOM = 20
 _MAX_NAME = 80
-_FOLDER_FLAGS = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @dataclass(frozen=True)
@@ -76,59 +76,23 @@ def _line_start(text: str, limit: int) -> int:
 
 
 def save_output(folder: Path, name: str, content: bytes) -> Path:
-    """Write a new file in ``folder`` and return its path.
+    """Write a new private file in ``folder`` and return its path.
 
-    The file is ``0600`` and named ``NNNN-<name>``, the name made safe and the
-    number the next free one. ``folder``, and the folder above it, are made
-    ``0700`` when missing and refused when they are symbolic links.
+    It is named ``NNNN-<name>``, the name made safe and the number the next free one.
 
     Raises:
-        OSError: it cannot be written.
+        TranscriptError: ``folder``, or the folder above it, is a symbolic link or
+            cannot be made.
+        OSError: the file cannot be written; there is none then.
     """
+    transcripts_folder(folder.parent)
+    private_folder(folder)
     safe = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip(".-")[-_MAX_NAME:] or "output"
-    above = _private_folder(str(folder.parent), None)
-    try:
-        descriptor = _private_folder(folder.name, above)
-    finally:
-        os.close(above)
-    try:
-        file_name = _write_new(descriptor, safe, content)
-    finally:
-        os.close(descriptor)
-    return folder / file_name
-
-
-def _private_folder(name: str, parent: int | None) -> int:
-    """A descriptor of a folder, made ``0700`` when missing, refused when it is a link."""
-    try:
-        return os.open(name, _FOLDER_FLAGS, dir_fd=parent)
-    except FileNotFoundError:
-        os.mkdir(name, 0o700, dir_fd=parent)
-        os.chmod(name, 0o700, dir_fd=parent)
-        return os.open(name, _FOLDER_FLAGS, dir_fd=parent)
-
-
-def _write_new(folder: int, name: str, data: bytes) -> str:
-    """Write a new numbered file in a folder; its name."""
-    numbers = (re.match(r"\d{4,}(?=-)", entry) for entry in os.listdir(folder))
-    number = max((int(found[0]) for found in numbers if found), default=0)
-    while True:
-        number += 1
-        file_name = f"{number:04d}-{name}"
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        try:
-            descriptor = os.open(file_name, flags, 0o600, dir_fd=folder)
-        except FileExistsError:
-            continue
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                os.fchmod(descriptor, 0o600)
-                file.write(data)
-        except OSError:
-            # Half an output must not pass for a whole one.
-            os.unlink(file_name, dir_fd=folder)
-            raise
-        return file_name
+    numbers = (re.match(r"\d{4,}(?=-)", entry.name) for entry in folder.iterdir())
+    number = max((int(found[0]) for found in numbers if found), default=0) + 1
+    path = folder / f"{number:04d}-{safe}"
+    replace_private(path, content)
+    return path
 
 
 def bounded(
@@ -147,8 +111,8 @@ def bounded(
     if len(content) > context.max_chars and not outcome.capped:
         try:
             file = save_output(folder, f"{tool_name}.txt", content.encode("utf-8"))
-        except OSError as error:
-            note = f"the whole output could not be saved: {error.strerror or error}"
+        except (OSError, TranscriptError) as error:
+            note = f"the whole output could not be saved: {error}"
         else:
             shown = shown_path(file.resolve(), context.cwd.resolve())
             note = f'the whole output: read_file(path="{shown}", offset=1)'
@@ -169,15 +133,15 @@ def _kept(
     """The images and documents with their addresses; what to say where saving failed."""
     try:
         return tuple(keep_media(item, cwd, folder) for item in media), ""
-    except OSError as error:
-        return media, f"[no copy of it could be saved: {error.strerror or error}]"
+    except (OSError, TranscriptError) as error:
+        return media, f"[no copy of it could be saved: {error}]"
 
 
 def keep_media(media: MediaBlock, cwd: Path, folder: Path) -> MediaBlock:
     """The image or document with its address, saved in ``folder`` unless it has one.
 
     Raises:
-        OSError: it cannot be written.
+        OSError, TranscriptError: it cannot be written.
     """
     if media.address:
         return media

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 import os
 import stat
 from collections.abc import Mapping
@@ -56,26 +55,21 @@ def list_folder(target: Target, stop: Stop) -> str:
     Raises:
         ToolError: it is no folder or cannot be read.
     """
-    total = 0
     with explained("list", target), open_folder(target.path) as passage:
         # A descriptor for passing through cannot be listed.
         folder = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=passage)
         try:
-            names = _names(folder)
-            total = len(names)
+            with os.scandir(folder) as entries:
+                names = sorted(entry.name for entry in entries)
             lines = []
-            for name in heapq.nsmallest(MAX_ENTRIES, names):
+            for name in names[:MAX_ENTRIES]:
                 stop.check()
                 lines.append(_line(name, folder))
         finally:
             os.close(folder)
-    if total > MAX_ENTRIES:
-        lines.append(f"[the first {MAX_ENTRIES:,} of {total:,} entries]")
-    return "\n".join(lines) if lines else "[empty folder]"
-
-
-def _names(folder: int) -> list[str]:
-    return os.listdir(folder)
+    if len(names) > MAX_ENTRIES:
+        lines.append(f"[the first {MAX_ENTRIES:,} of {len(names):,} entries]")
+    return "\n".join(lines) or "[empty folder]"
 
 
 def _line(name: str, folder: int) -> str:

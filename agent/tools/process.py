@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import codecs
 import contextlib
+import io
 import os
 import signal
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,9 +53,8 @@ class OutputBuffer:
         self._emit = emit
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._half = kept_chars // 2
-        self._head: list[str] = []
-        self._head_chars = 0
-        self._tail: list[str] = []
+        self._head = io.StringIO()
+        self._tail: deque[str] = deque()
         self._tail_chars = 0
         self._total = 0
 
@@ -67,21 +68,17 @@ class OutputBuffer:
             self._emit(text)
             if self._total + len(text) >= SHOWN_CHARS:
                 self._emit("\n[more output is not shown here]\n")
+        room = max(0, self._half - self._total)
         self._total += len(text)
-        room = self._half - self._head_chars
-        if room:
-            self._head.append(text[:room])
-            self._head_chars += len(self._head[-1])
+        self._head.write(text[:room])
         self._tail.append(text[room:])
-        self._tail_chars += len(text) - min(room, len(text))
-        # Joining only at twice the size keeps the cost of a character constant.
-        if self._tail_chars > 2 * self._half:
-            self._tail = ["".join(self._tail)[-self._half :]]
-            self._tail_chars = self._half
+        self._tail_chars += len(self._tail[-1])
+        while self._tail_chars - len(self._tail[0]) >= self._half:
+            self._tail_chars -= len(self._tail.popleft())
 
     def text(self) -> str:
         """What was kept, with a line that says how much is missing in the middle."""
-        head, tail = "".join(self._head), "".join(self._tail)[-self._half :]
+        head, tail = self._head.getvalue(), "".join(self._tail)[-self._half :]
         missing = self._total - len(head) - len(tail)
         if not missing:
             return head + tail

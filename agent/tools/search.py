@@ -14,6 +14,8 @@ from agent.messages import scrub
 from agent.tools.paths import Target, shown_path
 
 MAX_MATCHES = 200
+"""How many matches are shown. A search ends once it has found more."""
+
 LINE_CHARS = 240
 _BRACES = re.compile(r"\{([^{}]*,[^{}]*)\}")
 _MAX_GLOBS = 64
@@ -32,62 +34,59 @@ class Query:
     wanted: Callable[[str], bool]
     ignore_case: bool
 
+    def wants(self, path: Path) -> bool:
+        """Whether a file is the target itself, or one of it that is wanted."""
+        target = self.target.path
+        return path == target or self.wanted(str(path.relative_to(target)))
+
 
 @dataclass(frozen=True)
 class Match:
-    """A line that matches. ``text`` is the line; ``start`` to ``end`` of it match first."""
+    """A line that matches, from the character ``start`` on."""
 
     path: Path
     line: int
     text: str
     start: int
-    end: int
 
 
 @dataclass(frozen=True)
 class Found:
-    """A search's result: at most ``MAX_MATCHES`` matches.
-
-    ``more`` tells that there are others, ``timed_out`` that not all was searched.
-    """
+    """A search's result; ``timed_out`` tells that not all was searched."""
 
     matches: tuple[Match, ...]
-    more: bool = False
     timed_out: bool = False
 
     def shown(self, cwd: Path) -> str:
-        """The matches as ``path:line: text``, and a note when that is not all."""
+        """The first matches as ``path:line: text``, and a note when that is not all."""
         lines = [
-            f"{shown_path(match.path, cwd)}:{match.line}: "
-            f"{clip(match.text, match.start, match.end)}"
-            for match in self.matches
+            f"{shown_path(match.path, cwd)}:{match.line}: {clip(match.text, match.start)}"
+            for match in self.matches[:MAX_MATCHES]
         ] or ["No matches."]
-        if self.more:
+        if len(self.matches) > MAX_MATCHES:
             lines.append(
-                f"[the first {len(self.matches)} matches; there are more: narrow pattern, "
-                "path or glob]"
+                f"[the first {MAX_MATCHES} matches; there are more: narrow pattern, path or glob]"
             )
         if self.timed_out:
             lines.append("[stopped by the time limit before all was searched: narrow path or glob]")
         return "\n".join(lines)
 
 
-def clip(line: str, start: int, end: int) -> str:
-    """A line on which ``start`` to ``end`` match, in at most ``LINE_CHARS`` characters."""
+def clip(line: str, start: int) -> str:
+    """A line that matches from ``start`` on, in at most ``LINE_CHARS`` characters."""
     line = scrub(line.rstrip("\r\n"))
     if len(line) <= LINE_CHARS:
         return line
     room = LINE_CHARS - 2
-    lead = max(0, room - (end - start)) // 2
-    first = max(0, min(start - lead, len(line) - room))
+    first = max(0, min(start - room // 2, len(line) - room))
     before, after = "…" * (first > 0), "…" * (first + room < len(line))
     return f"{before}{line[first : first + room]}{after}"
 
 
-def glob_filter(glob: str | None) -> Callable[[str], bool]:
+def glob_filter(glob: str) -> Callable[[str], bool]:
     """Whether a relative path fits a glob such as ``*.py``, ``src/**/*.{ts,tsx}`` or ``!*.min.js``.
 
-    A glob without a slash fits a name in any folder.
+    A glob without a slash fits a name in any folder; an empty one fits everything.
     """
     if not glob:
         return lambda _: True

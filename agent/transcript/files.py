@@ -13,18 +13,29 @@ from pathlib import Path
 from agent.errors import TranscriptError
 
 
+def transcripts_folder(path: Path) -> Path:
+    """A transcripts folder: a private folder that git ignores.
+
+    :raises TranscriptError: as :func:`private_folder` does.
+    """
+    ignore = private_folder(path) / ".gitignore"
+    try:
+        if not ignore.exists():
+            replace_private(ignore, b"*\n")
+    except OSError as error:
+        raise TranscriptError(f"cannot make the folder {path}: {error.strerror}") from error
+    return path
+
+
 def private_folder(path: Path) -> Path:
-    """A transcripts folder: 0700 and synced into its parent when it is made, ignored by git.
+    """A folder: 0700 and synced into its parent when it is made.
 
     :raises TranscriptError: it is a symbolic link, no folder, or cannot be made.
     """
     if path.is_symlink():
         raise TranscriptError(f"{path} is a symbolic link; transcripts are only kept in a folder")
-    ignore = path / ".gitignore"
     try:
         _make_folder(path)
-        if not ignore.exists():
-            replace_private(ignore, b"*\n")
     except OSError as error:
         raise TranscriptError(f"cannot make the folder {path}: {error.strerror}") from error
     return path

@@ -178,7 +178,7 @@ def _in_words(text: str) -> Iterator[tuple[str, Kind]]:
 
 
 def _in_call(arguments: Mapping[str, object]) -> Iterator[tuple[str, Kind]]:
-    for name, text in _leaves("", arguments):
+    for name, text in leaves(arguments):
         known = False
         for token in _TOKEN.findall(_bounded(text)):
             for found in _judged(token):
@@ -193,14 +193,15 @@ _NO_VALUES = frozenset({"cmd", "command", "description", "limit", "offset", "tim
 """Arguments that stand elsewhere, or say how a call is made and not what it is about."""
 
 
-def _leaves(name: str, value: object) -> Iterator[tuple[str, str]]:
+def leaves(value: object, name: str = "") -> Iterator[tuple[str, str]]:
+    """The texts and numbers within a call's arguments, each with the name nearest to it."""
     match value:
         case Mapping():
             for key, item in value.items():
-                yield from _leaves(str(key), item)
+                yield from leaves(item, str(key))
         case list():
             for item in value:
-                yield from _leaves(name, item)
+                yield from leaves(item, name)
         case bool() | None:
             pass
         case str() | int() | float():
@@ -248,63 +249,47 @@ def _judge(token: str) -> tuple[tuple[str, Kind], ...]:
 _PLACE = re.compile(r"(.*\.[A-Za-z]\w{0,5}):\d+(?::\d+)?:?")
 """A file's name with a line behind it."""
 
-_MAIL = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
-_HOST = re.compile(r"(?:localhost|\d{1,3}(?:\.\d{1,3}){3}|[a-z][\w-]*(?:\.[a-z][\w-]*)+):\d{2,5}")
-_FLAG = re.compile(r"--[a-zA-Z][\w-]{2,}")
-_SUFFIX = re.compile(r"[^./]\.[A-Za-z]\w{0,5}$")
-_FILE = re.compile(
+_FILE = (
     r"[\w.@-]*[\w@-]\.(?:py|[cm]?[jt]sx?|json[cl]?|md|rst|txt|html?|s?css|toml|ya?ml|ini|cfg|conf|env"
     r"|lock|sh|sql|db|log|csv|tsv|xml|svg|png|jpe?g|pdf|zip|gz|go|rs|c|h|cc|cpp|hpp|java|kt|swift|rb"
     r"|php|exs?|h?eex|ipynb|proto|tf|vue|ps1|bat)"
 )
-_SEPARATED = re.compile(r"\d+(?:[-:/.]\d+)+")
-_VERSION = re.compile(r"v?\d+(?:\.\d+)+(?:[-+.]?[a-z]{1,5}[\d.]*)?|\d{4}-\d\d-\d\dT[\d:.]+Z?")
-_REFERENCE = re.compile(
-    r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{20,}|(?=\w*[a-f])[0-9a-f]{7,40}"
-    r"|[A-Z][A-Za-z]*-?\d+(?:\.\d+)?|[A-Za-z]+(?:[-_][a-z0-9]+)*[-_](?:\d{3,}|[a-z0-9]{2,6}\.\d+)"
-    r"|(?=[A-Z]*\d)[A-Z0-9]{5,}"
+_HOST = r"(?:localhost|\d{1,3}(?:\.\d{1,3}){3}|[a-z][\w-]*(?:\.[a-z][\w-]*)+):\d{2,5}"
+_HAS_LETTER, _NO_LETTER = r"(?=.*[^\W\d_])", r"(?!.*[^\W\d_])"
+_HAS_DIGIT, _NO_DIGIT = r"(?=.*\d)", r"(?!.*\d)"
+
+_KINDS: Sequence[tuple[str, Kind | None]] = (
+    (r".*://.*|[\w.+-]+@[\w-]+(?:\.[\w-]+)+", Kind.ADDRESS),
+    (rf"(?!{_FILE}:){_HOST}", Kind.ADDRESS),
+    (r"--[a-zA-Z][\w-]{2,}", Kind.FLAG),
+    (r"-.*", None),
+    # Long parts without a separator are encoded data, not names of files.
+    (rf"{_HAS_LETTER}.*/.*[^/]{{61}}.*|{_HAS_LETTER}.*[^/]{{61}}.*/.*", None),
+    (rf"{_HAS_LETTER}(?:[/~.].*/.*|/.*|.*/.*/.*|.*/.*[^./]\.[A-Za-z]\w{{0,5}})", Kind.PATH),
+    (rf"{_HAS_LETTER}.*/.*", None),
+    (_FILE, Kind.PATH),
+    (rf"(?=.{{8}}){_NO_LETTER}\d+(?:[-:/.]\d+)+", Kind.FIGURE),
+    (rf"{_NO_LETTER}.*\d.*", None),
+    (
+        rf"{_HAS_DIGIT}(?:[0-9a-f]{{8}}-[0-9a-f]{{4}}-[0-9a-f-]{{20,}}"
+        r"|(?=\w*[a-f])[0-9a-f]{7,40}|[A-Z][A-Za-z]*-?\d+(?:\.\d+)?"
+        r"|[A-Za-z]+(?:[-_][a-z0-9]+)*[-_](?:\d{3,}|[a-z0-9]{2,6}\.\d+)|[A-Z0-9]{5,})",
+        Kind.REFERENCE,
+    ),
+    (rf"[\w$]*[{_LETTER}0-9]_[{_LETTER}0-9]\w*", Kind.NAME),
+    (r"[A-Za-z]\w*?[a-z0-9][A-Z]\w*|[A-Z][a-z0-9]+(?:[A-Z][a-z0-9]*)+", Kind.NAME),
+    (r"v?\d+(?:\.\d+)+(?:[-+.]?[a-z]{1,5}[\d.]*)?|\d{4}-\d\d-\d\dT[\d:.]+Z?", Kind.FIGURE),
+    (rf"(?i:{_FIGURE.pattern})", Kind.FIGURE),
+    (
+        rf"{_NO_DIGIT}(?=.*_|.*[a-z][A-Z]|(?:.*\.)?[A-Z])"
+        r"[A-Za-z_$][\w$]*(?:\.[A-Za-z_$][\w$]*)+",
+        Kind.NAME,
+    ),
 )
-_SNAKE = re.compile(rf"[\w$]*[{_LETTER}0-9]_[{_LETTER}0-9]\w*")
-_CAMEL = re.compile(r"[A-Za-z]\w*?[a-z0-9][A-Z]\w*|[A-Z][a-z0-9]+(?:[A-Z][a-z0-9]*)+")
-_DOTTED = re.compile(r"[A-Za-z_$][\w$]*(?:\.[A-Za-z_$][\w$]*)+")
+"""What tokens look like; the first that fits decides. What is of no kind is no identifier."""
+
+_PATTERNS = tuple((re.compile(pattern), kind) for pattern, kind in _KINDS)
 
 
 def _kind(text: str) -> Kind | None:
-    digits = any(character.isdigit() for character in text)
-    letters = any(character.isalpha() for character in text)
-    if "://" in text or ("@" in text[1:] and _MAIL.fullmatch(text)):
-        return Kind.ADDRESS
-    if ":" in text and _HOST.fullmatch(text) and not _FILE.fullmatch(text.partition(":")[0]):
-        return Kind.ADDRESS
-    if text.startswith("-"):
-        return Kind.FLAG if _FLAG.fullmatch(text) else None
-    if "/" in text and letters:
-        return Kind.PATH if _is_path(text) else None
-    if _FILE.fullmatch(text):
-        return Kind.PATH
-    if digits:
-        return _figure_kind(text, letters=letters)
-    if _SNAKE.fullmatch(text) or _CAMEL.fullmatch(text):
-        return Kind.NAME
-    return Kind.NAME if _DOTTED.fullmatch(text) and any(map(_is_name, text.split("."))) else None
-
-
-def _figure_kind(text: str, *, letters: bool) -> Kind | None:
-    if not letters:
-        return Kind.FIGURE if _SEPARATED.fullmatch(text) and len(text) >= 8 else None
-    if _REFERENCE.fullmatch(text):
-        return Kind.REFERENCE
-    if _SNAKE.fullmatch(text) or _CAMEL.fullmatch(text):
-        return Kind.NAME
-    return Kind.FIGURE if _VERSION.fullmatch(text) or _FIGURE.fullmatch(text) else None
-
-
-def _is_path(text: str) -> bool:
-    # Long parts without a separator are encoded data, not names of files.
-    if max(map(len, text.split("/"))) > 60:
-        return False
-    return text.count("/") >= 2 or text[0] in "/~." or bool(_SUFFIX.search(text))
-
-
-def _is_name(text: str) -> bool:
-    return text[0].isupper() or "_" in text or bool(_CAMEL.fullmatch(text))
+    return next((kind for pattern, kind in _PATTERNS if pattern.fullmatch(text)), None)

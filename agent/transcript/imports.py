@@ -10,8 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from agent.errors import SessionError
-from agent.transcript.files import private_folder
-from agent.transcript.imports_builder import Boundary, Conversation, Place, Placed, json_lines
+from agent.transcript.files import transcripts_folder
+from agent.transcript.imports_builder import Conversation, Place, Placed, json_lines
 from agent.transcript.imports_claude_code import is_claude_code, read_claude_code
 from agent.transcript.imports_pi import is_pi, read_pi
 from agent.transcript.log import Log
@@ -26,7 +26,7 @@ from agent.transcript.records import (
 from agent.transcript.sessions import new_id
 from agent.transcript.view import build
 
-__all__ = ["Boundary", "Conversation", "Placed", "read_conversation", "save_conversation"]
+__all__ = ["Conversation", "Placed", "read_conversation", "save_conversation"]
 
 _FORMATS = ((is_claude_code, read_claude_code), (is_pi, read_pi))
 
@@ -65,7 +65,7 @@ def save_conversation(folder: Path, session: SessionRecord, conversation: Conver
 
     :raises TranscriptError: it cannot be written; nothing has changed then.
     """
-    private_folder(folder)
+    transcripts_folder(folder)
     record = replace(session, id=_free_id(folder))
     entries = [
         Entry(number, round(placed.place.when, 3), placed.record)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from agent.errors import SessionError
-from agent.messages import Block, ToolUseBlock, Usage
+from agent.messages import Block, OpaqueBlock, TextBlock, ThinkingBlock, ToolUseBlock, Usage
 from agent.transcript.records import (
     AssistantEndRecord,
     BlockRecord,
@@ -56,38 +56,20 @@ class Placed:
 
 
 @dataclass(frozen=True)
-class Boundary:
-    """A compaction by the program that recorded the session.
-
-    ``line`` is the boundary's line in the file, from 1. ``records`` is how many
-    records stand before it, ``kept_from`` the index of the first of them that stayed
-    in that program's view (equal to ``records`` when none did). ``summary`` is the
-    whole text that replaced the others; ``tokens_before`` what the program reported.
-    """
-
-    line: int
-    records: int
-    kept_from: int
-    summary: str
-    trigger: str
-    tokens_before: int
-
-
-@dataclass(frozen=True)
 class Conversation:
     """A whole conversation of another program; nothing in it is folded.
 
     ``records`` begin with the first user record: a session record is put before them
     when they are saved. ``model`` and ``cwd`` are the first that the file names.
-    ``damaged`` lines could not be read; ``left_out`` messages stand on branches that
-    the conversation has left.
+    ``compactions`` are those of that program, ``damaged`` lines could not be read,
+    ``left_out`` messages stand on branches that the conversation has left.
     """
 
     program: str
     model: str
     cwd: str
     records: tuple[Placed, ...]
-    boundaries: tuple[Boundary, ...] = ()
+    compactions: int = 0
     damaged: int = 0
     left_out: int = 0
 
@@ -117,82 +99,76 @@ class Builder:
     model: str = ""
     cwd: str = ""
     turns: int = 0
+    compactions: int = 0
     _placed: list[Placed] = field(default_factory=list)
-    _boundaries: list[Boundary] = field(default_factory=list)
     _call_ids: dict[str, str] = field(default_factory=dict)
     _taken: set[str] = field(default_factory=set)
-    _said: list[str] = field(default_factory=list)
-    _open: dict[str, None] = field(default_factory=dict)
-    _held: list[tuple[Place, str]] = field(default_factory=list)
+    _open: set[str] = field(default_factory=set)
+    """Calls of the newest message that have no result yet."""
 
-    @property
-    def last(self) -> Record | None:
-        """The last record so far."""
-        return self._placed[-1].record if self._placed else None
+    _held: list[tuple[Place, str]] = field(default_factory=list)
 
     def typed(self, place: Place, text: str) -> None:
         """A user's words. Several messages in a row are one, as a server joins them.
 
         What was typed while tools were running comes after their results.
         """
+        last = self._placed[-1].record if self._placed else None
         if not text.strip():
             return
         if self._open:
             self._held.append((place, text))
-            return
-        if isinstance(self.last, UserRecord):
-            joined = f"{self.last.text}\n\n{text}"
-            self._placed[-1] = replace(self._placed[-1], record=UserRecord(self.turns, joined))
-            return
-        self.turns += 1
-        self._add(place, UserRecord(self.turns, text))
+        elif isinstance(last, UserRecord):
+            self._put_last(UserRecord(self.turns, f"{last.text}\n\n{text}"))
+        else:
+            self.turns += 1
+            self._add(place, UserRecord(self.turns, text))
 
     def said(self, placed: Iterable[tuple[Place, Block]]) -> None:
         """Blocks of an assistant message."""
-        blocks = list(placed)
-        if blocks:
-            self._close(blocks[0][0])
-            if not self.turns:
-                self.typed(blocks[0][0], NO_BEGINNING)
-        for place, block in blocks:
+        for number, (place, block) in enumerate(placed):
+            if number == 0:
+                self._go_on()
+                if not self.turns:
+                    self.typed(place, NO_BEGINNING)
             own = self._own_call(block) if isinstance(block, ToolUseBlock) else block
             self._add(place, BlockRecord(own))
 
     def ended(self, place: Place, stop_reason: str, model: str, usage: Usage) -> None:
-        """The assistant message is complete."""
+        """The assistant message is complete, and its calls have been started.
+
+        Whether one that gets no result was run to its end is unknown.
+        """
         self.model = self.model or model
         self._add(place, AssistantEndRecord(stop_reason, model, usage))
-        self._open.update(dict.fromkeys(self._said))
-        self._said = []
+        self._add(place, *map(ToolStartRecord, sorted(self._open)))
 
     def answered(self, place: Place, call: str, content: str, *, is_error: bool = False) -> None:
         """A tool's result; ``call`` is the id as the file has it."""
         own = self._call_ids.get(call) or _UNFIT.sub("_", call)
-        self._add(place, ToolStartRecord(own), ToolResultRecord(own, content, is_error))
-        self._open.pop(own, None)
+        self._add(place, ToolResultRecord(own, content, is_error))
+        self._open.discard(own)
         if not self._open:
-            self._release()
+            self._go_on()
 
     def appended(self, text: str) -> bool:
         """Add a text to the result that came last, if one did; whether it was added."""
-        last = self.last
-        if not isinstance(last, ToolResultRecord):
-            return False
-        record = replace(last, content=f"{last.content}\n\n{text}")
-        self._placed[-1] = replace(self._placed[-1], record=record)
-        return True
+        match self._placed:
+            case [*_, Placed(record=ToolResultRecord() as last)]:
+                self._put_last(replace(last, content=f"{last.content}\n\n{text}"))
+                return True
+            case _:
+                return False
 
     def interrupted(self, place: Place, reason: str) -> None:
         """The turn ended early. Calls of a message that is not complete were never run."""
-        self._close(place, release=False)
         self._add(place, InterruptedRecord(reason))
-        self._said = []
-        self._release()
+        self._go_on()
 
     def discarded(self, place: Place, reason: str) -> None:
         """The request failed; what came of its answer is left out."""
         self._add(place, DiscardedRecord(reason))
-        self._said = []
+        self._open.clear()
 
     def changed_model(self, place: Place, model: str) -> None:
         """From here on another model answers."""
@@ -201,31 +177,22 @@ class Builder:
 
     def rewound(self, place: Place, turn: int) -> None:
         """The conversation goes on from before a turn."""
-        self._close(place)
+        self._go_on()
         self._add(place, RewindRecord(turn))
-
-    def compacted(self, line: int, kept_line: int, summary: str, trigger: str, tokens: int) -> None:
-        """The program folded all that stands before ``kept_line``."""
-        count = len(self._placed)
-        kept = next((i for i, it in enumerate(self._placed) if it.place.line >= kept_line), count)
-        self._boundaries.append(Boundary(line, count, kept, summary, trigger, tokens))
 
     def build(self, *, damaged: int = 0, left_out: int = 0) -> Conversation:
         """The whole conversation."""
-        if self._placed:
-            self._close(self._placed[-1].place)
+        self._go_on()
+        records = tuple(self._placed)
         return Conversation(
-            self.program,
-            self.model,
-            self.cwd,
-            tuple(self._placed),
-            tuple(self._boundaries),
-            damaged,
-            left_out,
+            self.program, self.model, self.cwd, records, self.compactions, damaged, left_out
         )
 
     def _add(self, place: Place, *records: Record) -> None:
         self._placed.extend(Placed(place, record) for record in records)
+
+    def _put_last(self, record: Record) -> None:
+        self._placed[-1] = replace(self._placed[-1], record=record)
 
     def _own_call(self, call: ToolUseBlock) -> ToolUseBlock:
         """The call with an id of its own and a name that a server takes."""
@@ -234,18 +201,13 @@ class Builder:
             own = f"{base}-{len(self._taken)}"
         self._taken.add(own)
         self._call_ids[call.id] = own
-        self._said.append(own)
+        self._open.add(own)
         name = _UNFIT.sub("_", call.name)[:_MOST_NAME_CHARS] or "tool"
         return replace(call, id=own, name=name)
 
-    def _close(self, place: Place, *, release: bool = True) -> None:
-        """What was called and never answered: whether it was run is unknown."""
-        self._add(place, *map(ToolStartRecord, self._open))
-        self._open = {}
-        if release:
-            self._release()
-
-    def _release(self) -> None:
+    def _go_on(self) -> None:
+        """No result comes any more: what was typed meanwhile takes its turn."""
+        self._open.clear()
         held, self._held = self._held, []
         for place, text in held:
             self.typed(place, text)
@@ -280,6 +242,22 @@ def items(content: object) -> list[Any]:
     return content if isinstance(content, list) else [content]
 
 
+def blocks(content: object) -> Iterator[Block]:
+    """An assistant's content, in Claude Code's form (the Messages API's) or in pi's."""
+    for block in items(content):
+        match block:
+            case {"type": "thinking", "thinking": str(thinking)}:
+                signature = next(strings(block, "signature", "thinkingSignature"), "")
+                yield ThinkingBlock(thinking, signature)
+            case {"type": "redacted_thinking", "data": str()}:
+                yield OpaqueBlock(block)
+            case {"type": "tool_use" | "toolCall", "id": str(call), "name": str(name)}:
+                given = block.get("input", block.get("arguments"))
+                yield ToolUseBlock(call, name, given if isinstance(given, dict) else {})
+            case _:
+                yield TextBlock(plain(block))
+
+
 def strings(entry: Json, *names: str) -> Iterator[str]:
     """The fields of these names that are strings with something in them."""
     for name in names:
@@ -294,12 +272,6 @@ def seconds(entry: Json, otherwise: float) -> float:
         return datetime.fromisoformat(str(entry.get("timestamp"))).timestamp()
     except (ValueError, OverflowError):
         return otherwise
-
-
-def count(values: Json, name: str) -> int:
-    """A number of tokens; 0 where there is none."""
-    value = values.get(name)
-    return value if isinstance(value, int) and value > 0 else 0
 
 
 def plain(content: object) -> str:

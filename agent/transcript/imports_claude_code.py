@@ -10,22 +10,23 @@ user went back: two typed messages that have the same parent.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from agent.messages import Block, OpaqueBlock, TextBlock, ThinkingBlock, ToolUseBlock, Usage
+from agent.messages import ToolUseBlock
 from agent.transcript.imports_builder import (
     Builder,
     Conversation,
     Json,
     Line,
     Place,
-    count,
+    blocks,
     items,
     plain,
     seconds,
     strings,
 )
+from agent.wire import usage_from_wire
 
 PROGRAM = "Claude Code"
 
@@ -51,32 +52,23 @@ def _is_message(entry: Json) -> bool:
 def read_claude_code(lines: Sequence[Line], damaged: int, when: float) -> Conversation:
     """The conversation; ``when`` is the time of entries that have none."""
     reader = _Reader(Builder(PROGRAM), when)
-    counted = [line for line in lines if _counts(line[1])]
+    counted = [(number, entry) for number, entry in lines if not _is_aside(entry)]
     for number, entry in counted:
-        if entry["type"] == "assistant":
-            reader.parts.setdefault(_message_id(number, entry), []).append((number, entry))
+        match entry:
+            case {"type": "assistant", "message": {"content": str() | list()}}:
+                reader.parts.setdefault(_message_id(number, entry), []).append((number, entry))
     for number, entry in counted:
         reader.follow(number, entry)
     return reader.builder.build(damaged=damaged)
 
 
-def _counts(entry: Json) -> bool:
-    """Whether an entry is part of the conversation itself."""
-    if entry.get("isSidechain") or entry.get("isApiErrorMessage"):
-        return False
+def _is_aside(entry: Json) -> bool:
+    """Whether an entry is not part of the conversation itself."""
     match entry:
         case {"type": "assistant", "message": {"model": "<synthetic>"}}:
-            return False
-        case {"type": "user" | "assistant", "message": {"content": str() | list()}}:
-            return True
-        case {"type": "system", "subtype": "compact_boundary"}:
-            return True
-        case {"type": "queue-operation", "operation": str()}:
-            return True
-        case {"type": "attachment", "attachment": {"type": "queued_command"}}:
             return True
         case _:
-            return False
+            return bool(entry.get("isSidechain") or entry.get("isApiErrorMessage"))
 
 
 def _message_id(number: int, entry: Json) -> str:
@@ -90,7 +82,7 @@ class _Reader:
     parts: dict[str, list[Line]] = field(default_factory=dict)
     """The lines of each assistant message that was not read yet."""
 
-    boundary: tuple[int, Json] | None = None
+    compacted: bool = False
     queue: list[tuple[Place, str]] = field(default_factory=list)
     delivered: set[str] = field(default_factory=set)
     started: dict[str, int] = field(default_factory=dict)
@@ -100,23 +92,20 @@ class _Reader:
         self.when = seconds(entry, self.when)
         self.builder.cwd = self.builder.cwd or next(strings(entry, "cwd"), "")
         place = Place(number, self.when)
-        match entry["type"]:
-            case "system":
-                facts = entry.get("compactMetadata")
-                self.boundary = (number, facts if isinstance(facts, Mapping) else {})
-            case "assistant":
+        match entry:
+            case {"type": "system", "subtype": "compact_boundary"}:
+                self.compacted = True
+            case {"type": "assistant", "message": {"content": str() | list()}}:
                 self._said(self.parts.pop(_message_id(number, entry), []))
-            case "queue-operation":
-                self._queued(place, entry)
-            case "attachment":
-                self._delivered(place, plain(entry["attachment"].get("prompt")))
-            case _ if entry.get("isCompactSummary") and self.boundary is not None:
-                line, facts = self.boundary
-                summary = plain(entry["message"]["content"])
-                trigger, tokens = str(facts.get("trigger", "")), count(facts, "preTokens")
-                self.builder.compacted(line, line, summary, trigger, tokens)
-            case _:
-                self._user(place, entry)
+            case {"type": "queue-operation", "operation": str(operation)}:
+                self._queued(place, operation, entry)
+            case {"type": "attachment", "attachment": {"type": "queued_command"} as queued}:
+                self._delivered(place, plain(queued.get("prompt")))
+            case {"type": "user", "message": {"content": str() | list()}}:
+                if entry.get("isCompactSummary") and self.compacted:
+                    self.builder.compactions += 1
+                else:
+                    self._user(place, entry)
 
     def _said(self, parts: Sequence[Line]) -> None:
         """One assistant message, from all its lines."""
@@ -125,7 +114,7 @@ class _Reader:
         placed = [
             (Place(number, seconds(entry, self.when)), block)
             for number, entry in parts
-            for block in _blocks(entry["message"]["content"])
+            for block in blocks(entry["message"]["content"])
         ]
         self.builder.said(placed)
         number, last = parts[-1]
@@ -134,16 +123,18 @@ class _Reader:
         stop = next(strings(message, "stop_reason"), "tool_use" if called else "end_turn")
         model = next(strings(message, "model"), "")
         place = Place(number, seconds(last, self.when))
-        self.builder.ended(place, stop, model, _usage(message.get("usage")))
+        used = message.get("usage")
+        usage = usage_from_wire(used if isinstance(used, Mapping) else {})
+        self.builder.ended(place, stop, model, usage)
 
-    def _queued(self, place: Place, entry: Json) -> None:
+    def _queued(self, place: Place, operation: str, entry: Json) -> None:
         """What was typed while a turn was running.
 
         A queued message is taken out again as a turn of its own (``dequeue``, and a user
         entry follows), put back into the input line (``popAll``), or given to the model in
         the running turn (``remove``), of which files of some versions keep nothing else.
         """
-        match entry["operation"]:
+        match operation:
             case "enqueue":
                 self.queue += [(place, text) for text in strings(entry, "content")]
             case "dequeue":
@@ -188,27 +179,3 @@ class _Reader:
         self.delivered.clear()
         if parent and self.builder.turns > before:
             self.started[parent] = self.builder.turns
-
-
-def _blocks(content: object) -> Iterator[Block]:
-    for block in items(content):
-        match block:
-            case {"type": "thinking", "thinking": str(thinking)}:
-                yield ThinkingBlock(thinking, str(block.get("signature") or ""))
-            case {"type": "redacted_thinking", "data": str()}:
-                yield OpaqueBlock(block)
-            case {"type": "tool_use", "id": str(call), "name": str(name)}:
-                given = block.get("input")
-                yield ToolUseBlock(call, name, given if isinstance(given, dict) else {})
-            case _:
-                yield TextBlock(plain(block))
-
-
-def _usage(value: object) -> Usage:
-    used = value if isinstance(value, Mapping) else {}
-    return Usage(
-        count(used, "input_tokens"),
-        count(used, "output_tokens"),
-        count(used, "cache_read_input_tokens"),
-        count(used, "cache_creation_input_tokens"),
-    )

@@ -7,40 +7,37 @@ conversation is the path to the last one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-from agent.messages import Block, TextBlock, ThinkingBlock, ToolUseBlock, Usage
 from agent.transcript.imports_builder import (
     Builder,
     Conversation,
     Json,
     Line,
     Place,
-    count,
-    items,
+    blocks,
     plain,
     seconds,
     strings,
 )
+from agent.wire import usage_from_wire
 
 PROGRAM = "pi"
 
 _STOPS = {"stop": "end_turn", "toolUse": "tool_use", "length": "max_tokens"}
-"""That program's reasons by the names of the Messages API."""
+_USAGE = {
+    "input_tokens": "input",
+    "output_tokens": "output",
+    "cache_read_input_tokens": "cacheRead",
+    "cache_creation_input_tokens": "cacheWrite",
+}
+"""What the Messages API calls that program's reasons, and that program its counts."""
 
 
 def is_pi(lines: Sequence[Line]) -> bool:
     """Whether a file's lines are of this format."""
-    entries = [entry for _, entry in lines]
-    return any(_is_header(entry) for entry in entries) and any(map(_is_message, entries))
-
-
-def _is_header(entry: Json) -> bool:
-    match entry:
-        case {"type": "session", "id": str(), "timestamp": str()}:
-            return True
-        case _:
-            return False
+    begun = any(entry.get("type") == "session" and "timestamp" in entry for _, entry in lines)
+    return begun and any(_is_message(entry) for _, entry in lines)
 
 
 def _is_message(entry: Json) -> bool:
@@ -66,9 +63,8 @@ def read_pi(lines: Sequence[Line], damaged: int, when: float) -> Conversation:
                 builder.model = builder.model or next(strings(entry, "modelId"), "")
             case {"type": "model_change", "modelId": str(model)}:
                 builder.changed_model(place, model)
-            case {"type": "compaction", "summary": str(summary)}:
-                kept, tokens = _first_kept(entry, lines, number), count(entry, "tokensBefore")
-                builder.compacted(number, kept, summary, "auto", tokens)
+            case {"type": "compaction"}:
+                builder.compactions += 1
             case {"type": "branch_summary", "summary": str(summary)}:
                 builder.typed(place, f"[A branch that was left, summarised]\n{summary}")
             case {"type": "custom_message"}:
@@ -103,15 +99,6 @@ def _path(lines: Sequence[Line]) -> list[Line]:
     return [(at, other) for at, other in lines if at in on_path or "parentId" not in other]
 
 
-def _first_kept(entry: Json, lines: Sequence[Line], number: int) -> int:
-    """The line of the first entry that a compaction kept; its own where none is named."""
-    index = entry.get("firstKeptEntryIndex")
-    if isinstance(index, int) and 0 <= index < len(lines):
-        return lines[index][0]
-    kept = entry.get("firstKeptEntryId")
-    return next((line for line, other in lines if kept and other.get("id") == kept), number)
-
-
 def _message(builder: Builder, place: Place, message: Json) -> None:
     match message["role"]:
         case "user" | "custom" | "hookMessage":
@@ -123,26 +110,14 @@ def _message(builder: Builder, place: Place, message: Json) -> None:
             call, content = str(message.get("toolCallId")), plain(message.get("content"))
             builder.answered(place, call, content, is_error=bool(message.get("isError")))
         case "assistant":
-            builder.said((place, block) for block in _blocks(message.get("content")))
+            builder.said((place, block) for block in blocks(message.get("content")))
             _end(builder, place, message)
-
-
-def _blocks(content: object) -> Iterator[Block]:
-    for block in items(content):
-        match block:
-            case {"type": "thinking", "thinking": str(thinking)}:
-                yield ThinkingBlock(thinking, str(block.get("thinkingSignature") or ""))
-            case {"type": "toolCall", "id": str(call), "name": str(name)}:
-                given = block.get("arguments")
-                yield ToolUseBlock(call, name, given if isinstance(given, dict) else {})
-            case _:
-                yield TextBlock(plain(block))
 
 
 def _end(builder: Builder, place: Place, message: Json) -> None:
     stop, found = str(message.get("stopReason")), message.get("usage")
     used = found if isinstance(found, Mapping) else {}
-    usage = Usage(*(count(used, name) for name in ("input", "output", "cacheRead", "cacheWrite")))
+    usage = usage_from_wire({name: used.get(theirs) for name, theirs in _USAGE.items()})
     if stop == "aborted":
         builder.interrupted(place, "aborted by the user")
     elif stop == "error":

@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from agent.errors import AgentError, SessionError, TranscriptError
 from agent.transcript.companion import Comparison, State, anew
-from agent.transcript.files import open_private, private_folder, replace_piecewise, write_all
+from agent.transcript.files import open_private, replace_piecewise, transcripts_folder, write_all
 from agent.transcript.log import Follow, Log
 from agent.transcript.readable import Renderer, Span
 from agent.transcript.reader import LogReader, forked
@@ -75,7 +75,7 @@ class Transcript:
         :raises SessionError: it cannot be read, or is open in another process.
         :raises TranscriptError: it cannot be written.
         """
-        transcript = cls(private_folder(folder), session_id, label)
+        transcript = cls(transcripts_folder(folder), session_id, label)
         transcript._go_on(session_id, lambda follow: Log.open(transcript.log_path, follow))
         return transcript
 
@@ -88,7 +88,7 @@ class Transcript:
         """
         reader = LogReader(folder / f"{parent}.jsonl")
         lines = forked(reader, parent, session_id)
-        transcript = cls(private_folder(folder), session_id, label)
+        transcript = cls(transcripts_folder(folder), session_id, label)
         transcript._go_on(session_id, lambda follow: Log.create(transcript.log_path, lines, follow))
         transcript._tell_skipped(reader)
         return transcript
@@ -227,7 +227,7 @@ class Transcript:
     def _create(self) -> Log:
         if self._waiting is None:
             raise TranscriptError(f"the session {self.session_id} is closed")
-        private_folder(self.folder)
+        transcripts_folder(self.folder)
         first = encode(Entry(1, round(time.time(), 3), self._waiting))
         log = self._go_on(
             self.session_id, lambda follow: Log.create(self.log_path, (first,), follow)
@@ -245,7 +245,7 @@ class Transcript:
         left = self.session_id
         try:
             fresh = new_id() if self.log_path.exists() else left
-            private_folder(self.folder)
+            transcripts_folder(self.folder)
             path = self.folder / f"{fresh}.jsonl"
             lines = chain(_renamed(log.saved(), left, fresh), (encode(log.numbered(record)),))
             self._go_on(fresh, lambda follow: Log.create(path, lines, follow))

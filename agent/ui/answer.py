@@ -27,7 +27,7 @@ from rich.table import Table
 from rich.theme import Theme
 
 from agent.ui.blocks import parser
-from agent.ui.code import highlight
+from agent.ui.code import Highlighter
 from agent.ui.live import Line
 from agent.ui.sanitize import sanitize
 
@@ -101,7 +101,8 @@ class _Code(CodeBlock):
         return cls(language, markdown.code_theme, lines)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        for line in highlight(self.text.plain.removesuffix("\n"), self.lexer_name):
+        code = self.text.plain.removesuffix("\n").split("\n")
+        for line in Highlighter(console, self.lexer_name).lines(code):
             self._lines.append(line)
             yield Segment(" ", Style.from_meta({_PLACE: len(self._lines) - 1}))
             yield Segment.line()
@@ -138,24 +139,13 @@ class AnswerMarkdown(Markdown):
 
 
 def _plain_links(tokens: list[Token]) -> Iterator[Token]:
-    """Inline tokens with images and self-named links as text."""
-    for index, token in enumerate(tokens):
+    """Inline tokens with images as text, and without links around their own address."""
+    for token in tokens:
         if token.type == "image":
             source = str(token.attrs.get("src", ""))
             yield Token("text", "", 0, content=f"{token.content or 'image'} ({source})")
-        elif not _is_around_its_own_address(tokens, index):
+        elif token.markup != "autolink":
             yield token
-
-
-def _is_around_its_own_address(tokens: list[Token], index: int) -> bool:
-    """Whether a token opens or closes a link whose text is its address."""
-    opening = index if tokens[index].type == "link_open" else index - 2
-    if tokens[index].type not in {"link_open", "link_close"} or opening < 0:
-        return False
-    parts = tokens[opening : opening + 3]
-    if [part.type for part in parts] != ["link_open", "text", "link_close"]:
-        return False
-    return parts[0].attrs.get("href") in {parts[1].content, f"mailto:{parts[1].content}"}
 
 
 def render(console: Console, markup: str, width: int) -> list[Line]:

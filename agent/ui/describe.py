@@ -31,7 +31,7 @@ def compaction(report: CompactionReport) -> str:
     ]
     if report.trigger == "manual":
         parts.append(f"kept {figures.count(report.kept_turns, 'turn')}")
-        parts.append(_cost(report.usage))
+        parts.append(", ".join(_cost(report.usage)))
         if report.cost is not None:
             parts.append(f"${report.cost:.4f}")
     if report.address:
@@ -65,12 +65,12 @@ def _what_was_done(report: CompactionReport) -> str:
             return "shortened the summary"
 
 
-def _cost(usage: Usage) -> str:
-    """What a summary has cost, in tokens."""
+def _cost(usage: Usage) -> list[str]:
+    """What was read and written, in tokens."""
     cached = usage.cache_read_input_tokens
     share = f" (cached {figures.tokens(cached)})" if cached else ""
     prompt, output = figures.tokens(usage.prompt_tokens), figures.tokens(usage.output_tokens)
-    return f"in {prompt}{share}, out {output}"
+    return [f"in {prompt}{share}", f"out {output}"]
 
 
 def compaction_failed(event: CompactionFailed) -> str:
@@ -112,17 +112,8 @@ def changed_lines(diff: str) -> tuple[int, int]:
 
 def turn(event: TurnFinished) -> str:
     """Tokens of the turn, how full the context is, and seconds."""
-    usage = event.usage
-    cached = usage.cache_read_input_tokens
-    read = f" (cached {figures.tokens(cached)})" if cached else ""
-    return " · ".join(
-        [
-            f"in {figures.tokens(usage.prompt_tokens)}{read}",
-            f"out {figures.tokens(usage.output_tokens)}",
-            f"context {figures.share(event.context)}",
-            figures.seconds(event.seconds),
-        ]
-    )
+    context = f"context {figures.share(event.context)}"
+    return " · ".join([*_cost(event.usage), context, figures.seconds(event.seconds)])
 
 
 def error(failure: BaseException) -> str:

@@ -48,8 +48,8 @@ def _told(file: Path, conversation: Conversation) -> list[str]:
         f"imported {figures.count(conversation.turns, 'turn')} "
         f"of {conversation.program} from {file}"
     ]
-    if conversation.boundaries:
-        folds = figures.count(len(conversation.boundaries), "compaction")
+    if conversation.compactions:
+        folds = figures.count(conversation.compactions, "compaction")
         told.append(f"  {folds} of that program not taken over: the whole history is here")
     if conversation.left_out:
         left = figures.count(conversation.left_out, "message")

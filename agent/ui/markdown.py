@@ -9,13 +9,13 @@ copies clean. On a plain screen the text is appended as it comes.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from rich.segment import Segment
 from rich.style import Style
 
-from agent.ui.blocks import BlockScanner, CodeClosed, CodeLine, CodeOpened, Piece, Prose
+from agent.ui.blocks import BlockScanner, CodeClosed, CodeLines, CodeOpened, Piece, Prose
 from agent.ui.live import Line, LiveRegion, emit
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 REDRAWS_PER_SECOND = 12
 
 DRAWING_SHARE = 0.2
-"""At most this part of the time is spent redrawing, however long the block."""
+"""At most this part of the time is spent parsing and drawing, however long the block."""
 
 
 class MarkdownStream:
@@ -51,17 +51,18 @@ class MarkdownStream:
             emit(self._region.console, [Segment(text)])
             self._at_line_start = text.endswith("\n")
             return
-        for piece in self._scanner.feed(text):
-            self._write(piece)
+        self._scanner.feed(text)
         self._dirty = True
         self.tick()
 
     def tick(self) -> None:
-        """Redraw the block in progress if it changed and the last redraw is long enough ago."""
+        """Show what has come, if anything has and the last redraw is long enough ago."""
         started = self._clock()
         if not self._dirty or started < self._redraw_at:
             return
         self._dirty = False
+        for piece in self._scanner.take():
+            self._write(piece)
         self._region.draw(self._in_progress())
         cost = self._clock() - started
         self._redraw_at = started + max(1 / REDRAWS_PER_SECOND, cost / DRAWING_SHARE)
@@ -73,7 +74,7 @@ class MarkdownStream:
                 emit(self._region.console, [Segment.line()])
             self._at_line_start = True
             return
-        for piece in self._scanner.finish():
+        for piece in self._scanner.take(final=True):
             self._write(piece)
         self._region.erase()
         self._gap = self._dirty = False
@@ -87,13 +88,12 @@ class MarkdownStream:
             case CodeOpened(language):
                 from agent.ui.code import Highlighter
 
-                self._highlighter = Highlighter(language)
+                self._highlighter = Highlighter(self._region.console, language)
                 self._region.commit(self._leading())
                 self._gap = False
-            case CodeLine(text):
-                self._region.commit([self._code(text)])
+            case CodeLines(lines):
+                self._region.commit(self._code(lines))
             case CodeClosed():
-                self._highlighter = None
                 self._gap = True
 
     def _leading(self) -> list[Line]:
@@ -101,10 +101,9 @@ class MarkdownStream:
         return [[]] if self._gap else []
 
     def _in_progress(self) -> list[Line]:
-        if self._scanner.in_code:
-            partial = self._scanner.partial
-            return [[Segment(partial)]] if partial else []
         text = self._scanner.pending
+        if self._scanner.in_code:
+            return [[Segment(text)]] if text else []
         return [*self._leading(), *self._prose(text)] if text.strip() else []
 
     def _prose(self, text: str) -> list[Line]:
@@ -116,5 +115,5 @@ class MarkdownStream:
         # Link definitions have no rendering, but their addresses must be seen.
         return [[Segment(line, Style(dim=True))] for line in text.split("\n")]
 
-    def _code(self, text: str) -> Line:
-        return self._highlighter.line(text) if self._highlighter else [Segment(text)]
+    def _code(self, lines: Sequence[str]) -> list[Line]:
+        return self._highlighter.lines(lines) if self._highlighter else []

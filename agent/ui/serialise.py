@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field, is_dataclass
 
 from agent.errors import AgentError
 from agent.events import (
@@ -34,28 +34,20 @@ def to_line(value: Mapping[str, object], *, ascii_only: bool = False) -> str:
 
     ``ascii_only`` escapes whatever a terminal could act on.
     """
-    text = json.dumps(value, ensure_ascii=ascii_only, separators=(",", ":"), default=str)
+    text = json.dumps(value, ensure_ascii=ascii_only, separators=(",", ":"), default=_plain)
     return scrub(text)
 
 
-def event_object(event: Event) -> dict[str, object]:
-    """An event as a JSON object."""
-    kind = _WORD_START.sub("_", type(event).__name__).lower()
-    values = {item.name: plain(getattr(event, item.name)) for item in fields(event)}
-    return {"type": kind, **values}
-
-
-def plain(value: object) -> object:
-    """A value made of JSON's own types."""
+def _plain(value: object) -> object:
+    """A value that JSON does not know, by what it holds."""
     if isinstance(value, BaseException):
         return {"type": type(value).__name__, "message": str(value)}
-    if is_dataclass(value):
-        return {item.name: plain(getattr(value, item.name)) for item in fields(value)}
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    return value
+    return vars(value) if is_dataclass(value) else str(value)
+
+
+def event_object(event: Event) -> dict[str, object]:
+    """An event as an object for :func:`to_line`."""
+    return {"type": _WORD_START.sub("_", type(event).__name__).lower(), **vars(event)}
 
 
 @dataclass
@@ -118,8 +110,8 @@ def result_object(session: SessionPort, result: TurnResult, seconds: float) -> d
         "transcript": str(session.transcript),
         "num_turns": result.turn,
         "stop_reason": result.stop_reason,
-        "usage": plain(result.usage),
-        "context": plain(result.context),
+        "usage": result.usage,
+        "context": result.context,
         "compactions": [_compaction(report) for report in result.compactions],
         "duration_ms": round(seconds * 1000),
     }

@@ -129,53 +129,38 @@ def context_view(report: ContextReport) -> list[Text | Table]:
     return view
 
 
-def block_kind(block: Block) -> str:
-    """What a block is, in a word."""
-    match block:
-        case TextBlock():
-            return "text"
-        case ThinkingBlock():
-            return "thinking"
-        case ToolUseBlock():
-            return f"call {figures.one_line(block.name, 30)}"
-        case OpaqueBlock():
-            return figures.one_line(block.kind, 30) or "other"
-        case MediaBlock():
-            return block.media_type
-        case ToolResultBlock():
-            return "error result" if block.is_error else "result"
-
-
-def block_text(block: Block) -> str:
-    """What a block says, for a preview and its size in characters."""
+def _described(block: Block) -> tuple[str, str]:
+    """What a block is, in a word, and what it says."""
     match block:
         case TextBlock(text):
-            return text
+            return "text", text
         case ThinkingBlock(thinking, _):
-            return thinking
-        case ToolUseBlock():
-            return " ".join(f"{key}={value}" for key, value in block.input.items())
+            return "thinking", thinking
+        case ToolUseBlock(_, name, arguments):
+            said = " ".join(f"{key}={value}" for key, value in arguments.items())
+            return f"call {figures.one_line(name, 30)}", said
         case OpaqueBlock(data):
-            return " ".join(str(value) for value in data.values())
+            said = " ".join(str(value) for value in data.values())
+            return figures.one_line(block.kind, 30) or "other", said
         case MediaBlock():
-            return block.line
+            return block.media_type, block.line
         case ToolResultBlock():
-            return block.told
+            return "error result" if block.is_error else "result", block.told
 
 
 def messages_view(messages: Sequence[Message]) -> Table:
     """``/messages``: one line for each message of the next request."""
     rows = []
     for number, message in enumerate(messages, 1):
-        texts = [block_text(block) for block in message.blocks]
-        size = sum(len(text) for text in texts)
+        blocks = [_described(block) for block in message.blocks]
+        size = sum(len(text) for _, text in blocks)
         rows.append(
             [
                 Text(str(number), "dim"),
                 Text(message.role, "bold" if message.role == "user" else ""),
                 Text(f"{figures.tokens(size)} chars"),
-                Text(", ".join(block_kind(block) for block in message.blocks), "cyan"),
-                Text(figures.one_line(" ".join(text[:200] for text in texts), 60)),
+                Text(", ".join(kind for kind, _ in blocks), "cyan"),
+                Text(figures.one_line(" ".join(text[:200] for _, text in blocks), 60)),
             ]
         )
     return grid(rows, right=[0, 2])

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from rich.segment import Segment
 
 from agent.ui.answer import render
-from agent.ui.blocks import BlockScanner, CodeClosed, CodeLine, CodeOpened
 from agent.ui.live import LiveRegion
 from agent.ui.markdown import MarkdownStream
 from tests.ui.documents import DOCUMENT, documents
@@ -199,9 +198,3 @@ def test_sequences_in_code_and_prose_never_come_through() -> None:
         sanitizer = StreamSanitizer()
         clean = sanitizer.feed(f"a{sequence}b\n\n```sh\nc{sequence}d\n```\n") + sanitizer.close()
         assert unexpected_controls(stream(clean, [4]), "\x1b\r") == set()
-
-
-def test_code_pieces_cover_all_lines() -> None:
-    scanner = BlockScanner()
-    kinds = [type(piece) for piece in scanner.feed("```py\na\nb\n```\n")]
-    assert kinds == [CodeOpened, CodeLine, CodeLine, CodeClosed]
