@@ -94,9 +94,11 @@ class Log:
             raise SessionError(f"cannot open the transcript {path}: {error.strerror}") from error
         try:
             _lock(descriptor, path)
-        except SessionError:
+        except (OSError, SessionError) as error:
             os.close(descriptor)
-            raise
+            if isinstance(error, SessionError):
+                raise
+            raise SessionError(f"cannot lock the transcript {path}: {error.strerror}") from error
         return cls._taken_up(path, descriptor, follow)
 
     @classmethod
