@@ -20,6 +20,7 @@ from agent.context.engine import ContextEngine
 from agent.context.overflow import classify, classify_stop
 from agent.errors import AgentError, ContextTooLargeError, ProviderError
 from agent.events import (
+    TOLD_QUIET_SECONDS,
     CompactionFailed,
     CompactionFinished,
     CompactionReport,
@@ -27,13 +28,21 @@ from agent.events import (
     Notice,
     RequestFinished,
     RequestStarted,
+    ServerQuiet,
     TextDelta,
     ThinkingDelta,
     TurnFinished,
     TurnStarted,
 )
-from agent.messages import Block, TextBlock, ToolUseBlock, Usage
-from agent.providers.base import BlockPart, EndPart, Request, TextPart, ThinkingPart
+from agent.messages import Block, TextBlock, ThinkingBlock, ToolUseBlock, Usage
+from agent.providers.base import (
+    BlockPart,
+    EndPart,
+    QuietPart,
+    Request,
+    TextPart,
+    ThinkingPart,
+)
 from agent.recovery import Recovery
 from agent.retry import Retries
 from agent.transcript.records import (
@@ -44,6 +53,7 @@ from agent.transcript.records import (
     RewindRecord,
     UserRecord,
 )
+from agent.transcript.store import Transcript
 from agent.transcript.turns import NO_ANSWER
 
 CHECKPOINT_SECONDS = 1.0
@@ -231,34 +241,67 @@ async def _request(turn: Turn) -> EventStream:
 async def _receive(turn: Turn, request: Request) -> EventStream:
     """Receive one message; each finished block is a record at once.
 
-    However it ends, text that was received is in the transcript.
+    However it ends, what was received is in the transcript.
     """
     engine = turn.engine
-    transcript = engine.transcript
-    partial: list[str] = []
-    saved, saved_at = 0, turn.clock()
+    unfinished = _Unfinished(engine.transcript, turn.clock)
     try:
         async with aclosing(engine.provider.stream(request)) as parts:
             async for part in parts:
                 match part:
                     case TextPart(text):
-                        partial.append(text)
-                        if turn.clock() - saved_at >= CHECKPOINT_SECONDS:
-                            transcript.append(PartialRecord("".join(partial[saved:])))
-                            saved, saved_at = len(partial), turn.clock()
+                        unfinished.text.append(text)
+                        unfinished.checkpoint()
                         yield TextDelta(text)
                     case ThinkingPart(text):
+                        unfinished.thinking.append(text)
                         yield ThinkingDelta(text)
+                    case QuietPart(seconds, left, alive):
+                        unfinished.checkpoint()
+                        if seconds >= TOLD_QUIET_SECONDS:
+                            yield ServerQuiet(seconds, left, alive)
                     case BlockPart(block):
-                        partial.clear()
-                        saved = 0
-                        transcript.append(BlockRecord(_with_own_id(turn, block)))
+                        unfinished.finish(_with_own_id(turn, block))
                     case EndPart():
                         _end_message(turn, part)
                         yield RequestFinished(part.stop_reason, part.usage)
     finally:
-        if partial:
-            transcript.append(BlockRecord(TextBlock("".join(partial))))
+        unfinished.keep()
+
+
+@dataclass
+class _Unfinished:
+    """The block that is being received; ``saved`` pieces of its text are on disk already."""
+
+    transcript: Transcript
+    clock: Callable[[], float]
+    text: list[str] = field(default_factory=list)
+    thinking: list[str] = field(default_factory=list)
+    saved: int = 0
+    saved_at: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.saved_at = self.clock()
+
+    def checkpoint(self) -> None:
+        """Save the text so far, if the last time is long enough ago."""
+        if len(self.text) > self.saved and self.clock() - self.saved_at >= CHECKPOINT_SECONDS:
+            self.transcript.append(PartialRecord("".join(self.text[self.saved :])))
+            self.saved, self.saved_at = len(self.text), self.clock()
+
+    def finish(self, block: Block) -> None:
+        """The block is complete: save it in place of what was received of it."""
+        self.text.clear()
+        self.thinking.clear()
+        self.saved = 0
+        self.transcript.append(BlockRecord(block))
+
+    def keep(self) -> None:
+        """Save what was received of a block that will not be completed."""
+        if self.text:
+            self.finish(TextBlock("".join(self.text)))
+        elif self.thinking:
+            self.finish(ThinkingBlock("".join(self.thinking), ""))
 
 
 def _end_message(turn: Turn, end: EndPart) -> None:

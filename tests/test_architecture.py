@@ -24,7 +24,7 @@ LAYERS = (
     {"agent.loop", "agent.calls", "agent.recovery", "agent.models", "agent.reports"},
     {"agent.context", "agent.tools", "agent.providers", "agent.config"},
     {"agent.transcript"},
-    {"agent.events", "agent.wire", "agent.retry"},
+    {"agent.events", "agent.wire", "agent.retry", "agent.tasks"},
     {"agent.messages", "agent.errors"},
     {"agent"},
 )

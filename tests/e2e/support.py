@@ -14,6 +14,7 @@ from typing import Any
 from agent.config import load_settings
 from agent.events import CompactionFinished, CompactionReport, Event, EventStream, TurnFinished
 from agent.providers.anthropic import AnthropicProvider
+from agent.providers.watch import Patience
 from agent.session import Session
 from agent.tools.registry import ToolBox, default_tools
 from tests.server.replies import Reply, Step
@@ -65,7 +66,10 @@ async def open_session(
     }
     settings = load_settings(flags, environ, None)
     provider = AnthropicProvider(
-        api_key=settings.api_key, auth_token=settings.auth_token, base_url=settings.base_url
+        api_key=settings.api_key,
+        auth_token=settings.auth_token,
+        base_url=settings.base_url,
+        patience=Patience(settings.no_bytes_seconds, settings.no_content_seconds),
     )
     session = Session(settings, provider, ToolBox(default_tools()), cwd, patient=patient)
     try:
