@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import codecs
 import contextlib
+import errno
 import os
+import shutil
 import signal
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,6 +25,16 @@ _TIMEOUT_GRACE_SECONDS = 2.0
 _CANCEL_GRACE_SECONDS = 0.2
 # How long the kernel may take to end a killed process.
 _KILL_SECONDS = 0.5
+# How long the guard may take to leave.
+_LEAVE_SECONDS = 1.0
+# Becomes the program, and leaves a guard in its process group that waits on the pipe of
+# which this program alone holds the other end. A line sends the guard away. The pipe's
+# end means that this program was killed: then the guard ends the group in its place.
+_GUARDED = """exec 3<&0 </dev/null
+( ( read -r line <&3 || { trap '' TERM; kill -s TERM 0; sleep 1; kill -s KILL 0; }
+  ) >/dev/null 2>&1 & )
+exec "$@" 3<&-
+"""
 _SECRETS = frozenset({"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"})
 # Bash and sh run the files that these name before the command that was approved.
 _STARTUP_FILES = frozenset({"BASH_ENV", "ENV"})
@@ -111,11 +123,15 @@ async def run_program(
     """Run a program in a session of its own and hand its output to ``consume``.
 
     It is ended after ``seconds``, or as soon as ``consume`` returns false. When
-    this returns or is cancelled, no process of its group is alive.
+    this returns or is cancelled, no process of its group is alive; when this program
+    is killed, none is two seconds later.
 
     Raises:
         OSError: the program could not be started.
     """
+    if shutil.which(arguments[0]) is None:
+        # The shell that guards it would only write that into the output.
+        raise FileNotFoundError(errno.ENOENT, "no such program", arguments[0])
     loop = asyncio.get_running_loop()
     read_end, write_end = os.pipe()
     reader = asyncio.StreamReader()
@@ -124,11 +140,16 @@ async def run_program(
     transport, _ = await loop.connect_read_pipe(
         lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(read_end, "rb", 0)
     )
+    guard_end, lifeline = os.pipe()
     try:
         starting = asyncio.create_task(
             asyncio.create_subprocess_exec(
+                "/bin/sh",
+                "-c",
+                _GUARDED,
+                "sh",
                 *arguments,
-                stdin=asyncio.subprocess.DEVNULL,
+                stdin=guard_end,
                 stdout=write_end,
                 stderr=stderr,
                 cwd=cwd,
@@ -140,8 +161,10 @@ async def run_program(
             process = await _started(starting)
         finally:
             os.close(write_end)
-        return await _supervise(process, reader, seconds, consume)
+            os.close(guard_end)
+        return await _supervise(process, reader, seconds, consume, lifeline)
     finally:
+        os.close(lifeline)
         transport.close()
 
 
@@ -167,6 +190,7 @@ async def _supervise(
     reader: asyncio.StreamReader,
     seconds: float,
     consume: Callable[[bytes], bool],
+    lifeline: int,
 ) -> Finished:
     """Read and wait until a program is over, then end what is left of its group."""
 
@@ -185,6 +209,8 @@ async def _supervise(
         over = await _is_over(reading, waiting, seconds)
         if over:
             await asyncio.wait({reading}, timeout=_DRAIN_SECONDS)
+            _send_guard_away(lifeline)
+            await _until_gone(process.pid, _LEAVE_SECONDS)
             left_running = group_is_alive(process.pid)
         grace = 0.0 if over else _TIMEOUT_GRACE_SECONDS
     finally:
@@ -196,6 +222,12 @@ async def _supervise(
         reading.result()
     code = -signal.SIGKILL if process.returncode is None else process.returncode
     return Finished(code, timed_out=not over, left_running=left_running)
+
+
+def _send_guard_away(lifeline: int) -> None:
+    # The program may have ended its whole group, guard included.
+    with contextlib.suppress(BrokenPipeError):
+        os.write(lifeline, b"\n")
 
 
 async def _is_over(reading: asyncio.Task[bool], waiting: asyncio.Task[int], seconds: float) -> bool:
@@ -234,10 +266,10 @@ async def _until_gone(group: int, seconds: float) -> None:
     """Wait until no process of a group is alive, for at most ``seconds``."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + seconds
-    for _ in range(round(seconds / _POLL_SECONDS)):
-        if not group_is_alive(group) or loop.time() >= deadline:
-            return
-        await asyncio.sleep(_POLL_SECONDS)
+    pause = _POLL_SECONDS / 10
+    while group_is_alive(group) and loop.time() < deadline:
+        await asyncio.sleep(pause)
+        pause = min(pause * 2, _POLL_SECONDS)
 
 
 def group_is_alive(group: int) -> bool:
