@@ -111,7 +111,8 @@ class AnthropicProvider:
         watch.received = lambda: events.response.num_bytes_downloaded
         async with events:
             async for event in events:
-                yield event.model_dump(exclude_unset=True)
+                # What a server gets wrong must not be written to the terminal as a warning.
+                yield event.model_dump(exclude_unset=True, warnings=False)
 
     async def count(self, request: Request) -> int | None:
         """See :meth:`.base.Provider.count`."""
