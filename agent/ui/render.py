@@ -62,8 +62,7 @@ class EventPrinter:
         self._answering = False
         self._text_in_request = False
         self._group = ""
-        self._paused = False
-        self._quiet = False
+        self._paused = self._quiet = self._text_in_request = False
         self._tails: dict[str, _OutputTail] = {}
         self._shown_diff = ""
         self._quiet = False
