@@ -9,6 +9,7 @@ import errno
 import os
 import shutil
 import signal
+import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,16 +26,15 @@ _TIMEOUT_GRACE_SECONDS = 2.0
 _CANCEL_GRACE_SECONDS = 0.2
 # How long the kernel may take to end a killed process.
 _KILL_SECONDS = 0.5
-# How long the guard may take to leave.
-_LEAVE_SECONDS = 1.0
-# Becomes the program, and leaves a guard in its process group that waits on the pipe of
-# which this program alone holds the other end. A line sends the guard away. The pipe's
-# end means that this program was killed: then the guard ends the group in its place.
+# Becomes the program, and leaves a guard in its process group that waits on a pipe of
+# which this program alone holds the other end. The pipe's end means that this program was
+# killed: then the guard ends the group in its place. Otherwise it is ended with the group.
 _GUARDED = """exec 3<&0 </dev/null
-( ( read -r line <&3 || { trap '' TERM; kill -s TERM 0; sleep 1; kill -s KILL 0; }
+( ( read -r line <&3; trap '' TERM; kill -s TERM 0; sleep 1; kill -s KILL 0
   ) >/dev/null 2>&1 & )
 exec "$@" 3<&-
 """
+_HAS_PROC = Path("/proc/self/stat").exists()
 _SECRETS = frozenset({"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"})
 # Bash and sh run the files that these name before the command that was approved.
 _STARTUP_FILES = frozenset({"BASH_ENV", "ENV"})
@@ -162,7 +162,7 @@ async def run_program(
         finally:
             os.close(write_end)
             os.close(guard_end)
-        return await _supervise(process, reader, seconds, consume, lifeline)
+        return await _supervise(process, reader, seconds, consume)
     finally:
         os.close(lifeline)
         transport.close()
@@ -190,7 +190,6 @@ async def _supervise(
     reader: asyncio.StreamReader,
     seconds: float,
     consume: Callable[[bytes], bool],
-    lifeline: int,
 ) -> Finished:
     """Read and wait until a program is over, then end what is left of its group."""
 
@@ -209,9 +208,7 @@ async def _supervise(
         over = await _is_over(reading, waiting, seconds)
         if over:
             await asyncio.wait({reading}, timeout=_DRAIN_SECONDS)
-            _send_guard_away(lifeline)
-            await _until_gone(process.pid, _LEAVE_SECONDS)
-            left_running = group_is_alive(process.pid)
+            left_running = _has_more_than_its_guard(process.pid)
         grace = 0.0 if over else _TIMEOUT_GRACE_SECONDS
     finally:
         await end_group(process.pid, grace)
@@ -222,12 +219,6 @@ async def _supervise(
         reading.result()
     code = -signal.SIGKILL if process.returncode is None else process.returncode
     return Finished(code, timed_out=not over, left_running=left_running)
-
-
-def _send_guard_away(lifeline: int) -> None:
-    # The program may have ended its whole group, guard included.
-    with contextlib.suppress(BrokenPipeError):
-        os.write(lifeline, b"\n")
 
 
 async def _is_over(reading: asyncio.Task[bool], waiting: asyncio.Task[int], seconds: float) -> bool:
@@ -284,10 +275,23 @@ def group_is_alive(group: int) -> bool:
         return False
     except PermissionError:
         return True
-    processes = Path("/proc")
-    if not (processes / "self" / "stat").exists():
-        return True
-    return any(_is_live_member(entry, group) for entry in processes.glob("[0-9]*/stat"))
+    return not _HAS_PROC or _live_members(group) > 0
+
+
+def _has_more_than_its_guard(group: int) -> bool:
+    """Whether a program that has ended has left processes in its group."""
+    if _HAS_PROC:
+        return _live_members(group) > 1
+    listed = subprocess.run(
+        ["ps", "-A", "-o", "pgid=", "-o", "stat="], capture_output=True, text=True, check=False
+    )
+    states = [line.split() for line in listed.stdout.splitlines()]
+    return sum(state[0] == str(group) and state[1][0] != "Z" for state in states) > 1
+
+
+def _live_members(group: int) -> int:
+    """How many processes of a group have not ended."""
+    return sum(_is_live_member(stat, group) for stat in Path("/proc").glob("[0-9]*/stat"))
 
 
 def _is_live_member(stat: Path, group: int) -> bool:
