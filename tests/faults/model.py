@@ -44,7 +44,7 @@ def model(body: Mapping[str, Any], _number: int) -> Step:
     ``round N talk`` is answered by text alone.
     """
     if is_summary_request(body):
-        return Reply("What matters: nothing yet. " * 12, delay=0.03)
+        return Reply("What matters: nothing yet. " * 12, delay=0.15)
     position, round_number, typed = _typed(body["messages"])
     steps = sum(message["role"] == "assistant" for message in body["messages"][position:])
     if "talk" in typed:

@@ -30,7 +30,7 @@ from agent.transcript.records import (
     UserRecord,
 )
 from agent.transcript.turns import OUTCOME_UNKNOWN
-from agent.transcript.view import build, close_turn
+from agent.transcript.view import apply, build
 from tests.e2e.test_terminal import terminal
 from tests.faults.model import model, wait_for_no_child
 from tests.server.server import MessagesServer
@@ -136,7 +136,7 @@ class Killed:
         missing = {word for word in shown if word.startswith(f"r{number}m")} - words_in(records)
         assert not missing, f"round {number}: shown for seconds and not on disk: {missing}"
         self._check_requests(number, before, records)
-        view = close_turn(build(records))
+        view = apply(build(records), UserRecord(number, "go on"))
         assert history_fault(view.messages) == "", number
         started = {r.tool_use_id for r in records if isinstance(r, ToolStartRecord)}
         ended = {r.tool_use_id for r in records if isinstance(r, ToolResultRecord)}
