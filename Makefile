@@ -17,7 +17,8 @@ check: $(VENV)/.tested
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-# Long runs: 2,000 random histories of 30 steps, every turn boundary of real sessions.
+# Long runs: 2,000 random histories of 30 steps, every turn boundary of real sessions, the
+# program killed and interrupted in a terminal, every fault of a stream at every place.
 faults: $(VENV)/.tested
 	TEST_PROFILE=faults $(BIN)/python -m pytest -n 2 --timeout=5400 tests/context/test_stateful.py \
 	  tests/context/test_real_folding.py tests/transcript tests/faults

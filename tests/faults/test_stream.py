@@ -1,6 +1,6 @@
 """Every fault of a stream at every place: told in one line, nothing lost, nothing run twice.
 
-Short here: every fourth of them; ``make faults`` plays all.
+Short here: every fourth of them, and few in a terminal; ``make faults`` plays all.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from agent.events import Event, RequestStarted, RetryScheduled, TextDelta, ThinkingDelta
 from agent.messages import TextBlock, ThinkingBlock
 from agent.session import Session
@@ -18,6 +20,7 @@ from agent.transcript.log import read_log
 from agent.transcript.records import BlockRecord
 from agent.ui import describe
 from tests.e2e.support import collect, last_text, open_session
+from tests.e2e.test_terminal import terminal
 from tests.faults.catalogue import (
     DAMAGING,
     HARMLESS,
@@ -33,7 +36,9 @@ from tests.harness import finished
 from tests.server.replies import HttpFault, Reply, Step
 from tests.server.server import MessagesServer
 
-STEP = 1 if os.environ.get("TEST_PROFILE") == "faults" else 4
+LONG = os.environ.get("TEST_PROFILE") == "faults"
+STEP = 1 if LONG else 4
+STEP_IN_TERMINAL = 1 if LONG else 25
 AT_A_TIME = 20
 LONGEST_SECONDS = 60.0
 COMMAND = "echo once >> runs"
@@ -135,3 +140,41 @@ async def test_every_fault_at_every_place(tmp_path: Path) -> None:
         assert failed == []
         assert elsewhere.requests == [], "the conversation and the key went to another host"
         assert len(STREAM_FAULTS) >= 40
+
+
+class Faulty:
+    """A model on a server whose next answer fails in a way of its own."""
+
+    def __init__(self) -> None:
+        self.fault: Step | None = None
+
+    def __call__(self, body: Mapping[str, Any], _number: int) -> Step:
+        if self.fault is not None:
+            fault, self.fault = self.fault, None
+            return fault
+        if body["messages"][-1]["content"][-1]["type"] == "tool_result":
+            return Reply("Done.")
+        return whole("true")
+
+
+@pytest.mark.timeout(3_000)
+def test_every_fault_in_a_terminal(tmp_path: Path) -> None:
+    faulty = Faulty()
+    times = {"AGENT_NO_BYTES_SECONDS": "2", "AGENT_NO_CONTENT_SECONDS": "3"}
+    with MessagesServer() as elsewhere, MessagesServer(script=faulty) as server:
+        played = cases(elsewhere.url)[::STEP_IN_TERMINAL]
+        for first in range(0, len(played), 30):
+            with terminal(server, tmp_path, "--approval", "yolo", **times) as chat:
+                chat.wait_for_prompt()
+                for case in played[first : first + 30]:
+                    faulty.fault = case.step("true")
+                    done, failed = chat.picture.count("Done."), chat.picture.count("error: ")
+                    chat.type(f"{case.name}\r")
+                    chat.wait_for(f"> {case.name}")
+                    chat.wait_for_prompt()
+                    lasting = bool({case.name, case.name.split(" / ")[0]} & LASTING)
+                    assert chat.picture.count("Done.") == done + (not lasting), chat.picture
+                    assert chat.picture.count("error: ") == failed + lasting, chat.picture
+                for word in ("Traceback", "Warning", "unexpected"):
+                    assert word not in chat.picture, chat.picture
+        assert elsewhere.requests == []
