@@ -169,8 +169,9 @@ def test_every_fault_in_a_terminal(tmp_path: Path) -> None:
                 for case in played[first : first + 30]:
                     faulty.fault = case.step("true")
                     done, failed = chat.picture.count("Done."), chat.picture.count("error: ")
+                    typed = chat.picture.count(f"> {case.name}")
                     chat.type(f"{case.name}\r")
-                    chat.wait_for(f"> {case.name}")
+                    chat.wait_for_count(f"> {case.name}", typed + 1)
                     chat.wait_for_prompt()
                     lasting = bool({case.name, case.name.split(" / ")[0]} & LASTING)
                     assert chat.picture.count("Done.") == done + (not lasting), chat.picture
