@@ -18,7 +18,8 @@ check: $(VENV)/.tested
 	$(BIN)/mypy
 
 # Long runs: 2,000 random histories of 30 steps, every turn boundary of real sessions, killed
-# writers, every call on the disk failing, damaged logs, faults put into the log's code.
+# writers, every call on the disk failing, damaged logs, faults put into the log's code, the
+# program killed and interrupted in a terminal, every fault of a stream at every place.
 faults: $(VENV)/.tested
 	TEST_PROFILE=faults $(BIN)/python -m pytest -n 2 --timeout=5400 tests/context/test_stateful.py \
 	  tests/context/test_real_folding.py tests/transcript tests/faults

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import Callable
 from contextlib import aclosing
 from dataclasses import dataclass, replace
+from functools import partial
 
 from agent.events import EventStream, ToolCallFinished, ToolCallStarted, ToolOutput
 from agent.messages import ToolUseBlock
+from agent.tasks import Telling
 from agent.tools.approval import Approval
 from agent.tools.base import ToolContext
 from agent.tools.limits import BoundedOutcome
@@ -40,16 +41,11 @@ class ToolRunner:
         yield ToolCallStarted(call.id, call.name, call.input, summary)
         outcome, seconds = BoundedOutcome(refusal, is_error=True), 0.0
         if not refusal:
-            output: asyncio.Queue[str] = asyncio.Queue()
-            acting = asyncio.create_task(self._act(call, output))
-            try:
-                async with aclosing(_until_done(output, acting)) as texts:
-                    async for text in texts:
-                        yield ToolOutput(call.id, text)
-                outcome, seconds = acting.result()
-            finally:
-                acting.cancel()
-                await asyncio.wait([acting])
+            acting = Telling[str, tuple[BoundedOutcome, float]](partial(self._act, call))
+            async with aclosing(acting.items()) as texts:
+                async for text in texts:
+                    yield ToolOutput(call.id, text)
+            outcome, seconds = acting.result
         file = str(outcome.output_file) if outcome.output_file else ""
         # A server may refuse an empty result.
         content = outcome.content or "(no output)"
@@ -59,10 +55,10 @@ class ToolRunner:
         yield ToolCallFinished(call.id, call.name, content, outcome.is_error, seconds, outcome.diff)
 
     async def _act(
-        self, call: ToolUseBlock, output: asyncio.Queue[str]
+        self, call: ToolUseBlock, emit: Callable[[str], None]
     ) -> tuple[BoundedOutcome, float]:
         """Ask, record the start, run; the seconds leave out what the person took to answer."""
-        context = replace(self.context(), emit=output.put_nowait)
+        context = replace(self.context(), emit=emit)
         prepared = self.box.prepare(call, context)
         if isinstance(prepared, BoundedOutcome):
             return prepared, 0.0
@@ -73,17 +69,3 @@ class ToolRunner:
         started = self.clock()
         outcome = await self.box.run(prepared, self.transcript.output_folder)
         return outcome, round(self.clock() - started, 3)
-
-
-async def _until_done(
-    output: asyncio.Queue[str], acting: asyncio.Task[tuple[BoundedOutcome, float]]
-) -> AsyncGenerator[str, None]:
-    """What the tool emits, until it is done and all is taken."""
-    while not (acting.done() and output.empty()):
-        getting = asyncio.create_task(output.get())
-        try:
-            await asyncio.wait([getting, acting], return_when=asyncio.FIRST_COMPLETED)
-            if getting.done():
-                yield getting.result()
-        finally:
-            getting.cancel()

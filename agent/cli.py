@@ -186,11 +186,15 @@ async def _make_session(
     """The session that was asked for, and warnings about a resumed one."""
     from agent.context.calibration import CalibrationStore
     from agent.providers.anthropic import AnthropicProvider
+    from agent.providers.watch import Patience
     from agent.session import Session
     from agent.tools.registry import ToolBox, default_tools
 
     provider = AnthropicProvider(
-        api_key=settings.api_key, auth_token=settings.auth_token, base_url=settings.base_url
+        api_key=settings.api_key,
+        auth_token=settings.auth_token,
+        base_url=settings.base_url,
+        patience=Patience(settings.no_bytes_seconds, settings.no_content_seconds),
     )
     session = Session(
         settings,

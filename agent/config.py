@@ -38,8 +38,9 @@ class Settings:
 
     ``max_input_tokens`` is the budget of a request (``None``: derived from the model's
     window). ``retry_limit_seconds`` is how long a busy server is asked again when
-    nobody watches (one-shot mode). ``models`` holds what the user states of models, by
-    id. ``sources`` says for every key where its value came from: ``flag --model``,
+    nobody watches (one-shot mode); ``no_bytes_seconds`` and ``no_content_seconds`` how
+    long a server may be silent within an answer. ``models`` holds what the user states
+    of models, by id. ``sources`` says for every key where its value came from: ``flag --model``,
     ``environment AGENT_MODEL``, the file's path, or ``default``.
     """
 
@@ -59,6 +60,8 @@ class Settings:
     rescue_interval_seconds: float = 60.0
     max_rescues: int = 5
     retry_limit_seconds: float = 300.0
+    no_bytes_seconds: float = 60.0
+    no_content_seconds: float = 300.0
     show_thinking: bool = False
     summary_model: str | None = None
     background_summary: bool = False
@@ -194,6 +197,8 @@ _RULES: Mapping[str, _Rule] = {
     "rescue_interval_seconds": _number(0, "a number"),
     "max_rescues": _whole_number(0),
     "retry_limit_seconds": _number(0, "a number"),
+    "no_bytes_seconds": _number(0, "a number", above=True),
+    "no_content_seconds": _number(0, "a number", above=True),
     "show_thinking": _truth(),
     "summary_model": _word("the name of a model"),
     "background_summary": _truth(),

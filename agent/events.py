@@ -4,15 +4,16 @@ A turn's events come in this order::
 
     TurnStarted
       ( CompactionStarted (CompactionFinished | CompactionFailed)* )?
-      ( RequestStarted (ThinkingDelta | TextDelta)* RequestFinished
+      ( RequestStarted (ThinkingDelta | TextDelta | ServerQuiet)* RequestFinished
         | RetryScheduled | Notice )*
       ( ToolCallStarted ToolOutput* ToolCallFinished )*
       ... and again, until the model stops calling tools
     TurnFinished
 
 ``TurnFinished`` is always the last event, whatever happened; its ``error`` is
-set when the turn could not be completed. A manual compaction yields only
-compaction events and notices.
+set when the turn could not be completed. While a summary is written, ``ServerQuiet``
+and ``RetryScheduled`` come within a compaction, too. A manual compaction yields only
+compaction events, these two and notices.
 """
 
 from __future__ import annotations
@@ -172,6 +173,23 @@ class RetryScheduled:
     attempt: int
 
 
+TOLD_QUIET_SECONDS = 5.0
+"""A shorter silence of the server is nothing to speak of."""
+
+
+@dataclass(frozen=True)
+class ServerQuiet:
+    """Nothing has come from the model's server for more than five seconds.
+
+    Repeated about every second. ``seconds`` is how long there was no content, ``left``
+    how long it is still waited for; ``alive`` is true while the server sends signs of life.
+    """
+
+    seconds: float
+    left: float
+    alive: bool
+
+
 @dataclass(frozen=True)
 class Notice:
     """Something a person should know. One line."""
@@ -283,6 +301,7 @@ Event: TypeAlias = (
     | CompactionFinished
     | CompactionFailed
     | RetryScheduled
+    | ServerQuiet
     | Notice
     | TurnFinished
 )

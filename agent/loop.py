@@ -21,6 +21,7 @@ from agent.context.engine import ContextEngine
 from agent.context.overflow import classify, classify_stop
 from agent.errors import AgentError, ContextTooLargeError, ProviderError, TranscriptError
 from agent.events import (
+    TOLD_QUIET_SECONDS,
     CompactionFailed,
     CompactionFinished,
     CompactionReport,
@@ -28,13 +29,21 @@ from agent.events import (
     Notice,
     RequestFinished,
     RequestStarted,
+    ServerQuiet,
     TextDelta,
     ThinkingDelta,
     TurnFinished,
     TurnStarted,
 )
-from agent.messages import Block, TextBlock, ToolUseBlock, Usage
-from agent.providers.base import BlockPart, EndPart, Request, TextPart, ThinkingPart
+from agent.messages import Block, TextBlock, ThinkingBlock, ToolUseBlock, Usage
+from agent.providers.base import (
+    BlockPart,
+    EndPart,
+    QuietPart,
+    Request,
+    TextPart,
+    ThinkingPart,
+)
 from agent.recovery import Recovery
 from agent.retry import Retries
 from agent.transcript.records import (
@@ -240,62 +249,72 @@ async def _request(turn: Turn) -> EventStream:
 async def _receive(turn: Turn, request: Request) -> EventStream:
     """Receive one message; each finished block is a record at once.
 
-    However it ends, text that was received is in the transcript.
+    However it ends, what was received is in the transcript.
     """
     engine = turn.engine
-    partial = _Partial(turn)
+    unfinished = _Unfinished(turn)
     try:
         async with aclosing(engine.provider.stream(request)) as parts:
             async for part in parts:
                 match part:
                     case TextPart(text):
-                        partial.add(text)
+                        unfinished.add(text)
                         yield TextDelta(text)
                     case ThinkingPart(text):
+                        unfinished.thinking.append(text)
                         yield ThinkingDelta(text)
+                    case QuietPart(seconds, left, alive):
+                        if seconds >= TOLD_QUIET_SECONDS:
+                            yield ServerQuiet(seconds, left, alive)
                     case BlockPart(block):
-                        partial.clear()
-                        engine.transcript.append(BlockRecord(_with_own_id(turn, block)))
+                        unfinished.finish(_with_own_id(turn, block))
                     case EndPart():
                         _end_message(turn, part)
                         yield RequestFinished(part.stop_reason, part.usage)
     finally:
-        if text := partial.clear():
-            engine.transcript.append(BlockRecord(TextBlock(text)))
+        unfinished.keep()
 
 
-class _Partial:
-    """The text of a block in progress: no piece of it stays unsaved for longer than a second.
+class _Unfinished:
+    """The block that is being received.
 
-    That holds also while nothing more comes.
+    No piece of its text stays unsaved for longer than a second, also while nothing more
+    comes.
     """
 
     def __init__(self, turn: Turn) -> None:
+        self.thinking: list[str] = []
         self._turn = turn
-        self._pieces: list[str] = []
+        self._text: list[str] = []
         self._saved = 0
         self._timer: asyncio.TimerHandle | None = None
 
     def add(self, text: str) -> None:
-        """One more piece."""
-        self._pieces.append(text)
+        """One more piece of text."""
+        self._text.append(text)
         if self._timer is None:
             loop = asyncio.get_running_loop()
             self._timer = loop.call_later(CHECKPOINT_SECONDS, self._save)
 
     def _save(self) -> None:
         self._timer = None
-        text = "".join(self._pieces[self._saved :])
-        self._saved = len(self._pieces)
+        text = "".join(self._text[self._saved :])
+        self._saved = len(self._text)
         _append_or_warn(self._turn, PartialRecord(text))
 
-    def clear(self) -> str:
-        """Forget the block; its text as far as it had come."""
+    def finish(self, block: Block) -> None:
+        """The block is complete: save it in place of what was received of it."""
         if self._timer is not None:
             self._timer.cancel()
-        text = "".join(self._pieces)
-        self._pieces, self._saved, self._timer = [], 0, None
-        return text
+        self.thinking, self._text, self._saved, self._timer = [], [], 0, None
+        self._turn.engine.transcript.append(BlockRecord(block))
+
+    def keep(self) -> None:
+        """Save what was received of a block that will not be completed."""
+        if self._text:
+            self.finish(TextBlock("".join(self._text)))
+        elif self.thinking:
+            self.finish(ThinkingBlock("".join(self.thinking), ""))
 
 
 def _end_message(turn: Turn, end: EndPart) -> None:

@@ -68,9 +68,10 @@ class Recovery:
         wait = self.retries.wait(failure)
         if wait is None:
             raise failure
-        self._discard_partial(str(failure))
         yield RetryScheduled(str(failure), wait, self.retries.attempt)
         await asyncio.sleep(wait)
+        # Not before: who stops the wait keeps what was received.
+        self._discard_partial(str(failure))
 
     async def after_overflow(
         self, overflow: Overflow, failure: ProviderError, max_tokens: int

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from random import SystemRandom
 
@@ -13,37 +15,50 @@ LONGEST_WAIT = 60.0
 """Seconds between two tries at most, whatever a server asks for."""
 
 MOST_BROKEN_STREAMS = 4
-"""Tries in a row that may end in the middle of an answer."""
+"""Tries of one request that may end in the middle of an answer: each of them costs tokens."""
 
 
 @dataclass
 class Retries:
-    """The tries of one request. ``limit_seconds`` bounds all its waits; ``None`` never ends.
+    """The tries of one request.
 
-    ``pause`` and ``reason`` are the last wait in seconds, and why.
+    ``limit_seconds`` bounds the time from the first failure to the last try, waits and
+    tries together; ``None`` never ends.
     """
 
     limit_seconds: float | None
+    clock: Callable[[], float] = time.monotonic
     attempt: int = 0
     broken: int = 0
-    waited: float = 0.0
-    pause: float = 0.0
-    reason: str = ""
+    failed_at: float | None = None
 
     def wait(self, error: ProviderError) -> float | None:
         """Seconds to wait before the next try; ``None`` when there shall be none."""
+        wish: float | None = None
         if isinstance(error, StreamBrokenError):
             self.broken += 1
             if self.broken >= MOST_BROKEN_STREAMS:
                 return None
-        elif not isinstance(error, ProviderBusyError):
+        elif isinstance(error, ProviderBusyError):
+            wish = error.retry_after
+        else:
             return None
-        wish = error.retry_after if isinstance(error, ProviderBusyError) else None
-        seconds = min(wish if wish is not None else 2.0 ** min(self.attempt, 6), LONGEST_WAIT)
-        seconds = min(seconds * (1 + _random() / 4), LONGEST_WAIT)
-        if self.limit_seconds is not None and self.waited + seconds > self.limit_seconds:
+        now = self.clock()
+        if self.failed_at is None:
+            self.failed_at = now
+        seconds = _pause(self.attempt, wish)
+        if self.limit_seconds is not None and now - self.failed_at + seconds > self.limit_seconds:
             return None
         self.attempt += 1
-        self.waited += seconds
-        self.pause, self.reason = seconds, str(error)
         return seconds
+
+
+def _pause(attempt: int, wish: float | None) -> float:
+    """How long to wait: the server's wish or a bit more; without one, twice as long each time.
+
+    A server that wishes for no wait again and again is asked at growing intervals, too.
+    """
+    backoff = min(2.0 ** min(attempt, 13), LONGEST_WAIT) * (1 - _random() / 4)
+    if wish is None:
+        return backoff
+    return min(max(wish * (1 + _random() / 4), 2.0 ** min(attempt, 13) / 100), LONGEST_WAIT)

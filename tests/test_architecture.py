@@ -32,7 +32,7 @@ LAYERS = (
     },
     {"agent.context", "agent.tools", "agent.providers", "agent.config"},
     {"agent.transcript"},
-    {"agent.events", "agent.media", "agent.wire", "agent.retry"},
+    {"agent.events", "agent.media", "agent.wire", "agent.retry", "agent.tasks"},
     {"agent.messages", "agent.errors"},
     {"agent"},
 )

@@ -6,10 +6,10 @@ makes the view smaller and is recorded, or nothing has changed.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from contextlib import aclosing
 from dataclasses import replace
+from functools import partial
 
 from agent.context import drafts, plan
 from agent.context.budget import lower_window
@@ -30,18 +30,14 @@ from agent.events import (
     Event,
     EventStream,
     Notice,
-    RetryScheduled,
 )
 from agent.messages import Usage
-from agent.retry import Retries
+from agent.tasks import Telling
 from agent.transcript.records import CompactionRecord, UncompactRecord
 from agent.transcript.view import apply
 
 LEAST_ANSWER = 256
 """An answer of fewer tokens is of no use."""
-
-SUMMARY_PATIENCE_SECONDS = 30.0
-"""How long a busy server is waited for when a summary is due; then code folds."""
 
 
 async def fit(engine: ContextEngine) -> EventStream:
@@ -251,11 +247,12 @@ async def _fold(
         engine.background.wasted += summary.usage
     engine.background.drop()
     if descent.use_model and (engine.breaker.allows(turn) or not automatic):
-        retries = Retries(SUMMARY_PATIENCE_SECONDS)
+        writing = Telling[Event, Summary](partial(write_summary, engine, descent, folding))
+        async with aclosing(writing.items()) as events:
+            async for told_event in events:
+                yield told_event
         try:
-            while (written := await _written(engine, descent, folding, retries)) is None:
-                yield RetryScheduled(retries.reason, retries.pause, retries.attempt)
-                await asyncio.sleep(retries.pause)
+            written = writing.result
         except (SummaryError, ProviderError) as error:
             usage = error.usage if isinstance(error, SummaryError) else Usage()
             event = CompactionFailed(descent.trigger, " ".join(str(error).split()), usage)
@@ -274,18 +271,6 @@ async def _fold(
             return
     draft = drafts.digest_draft(engine, descent, folding)
     yield _adopt(engine, descent, draft, size, started)
-
-
-async def _written(
-    engine: ContextEngine, descent: Descent, folding: FoldPlan, retries: Retries
-) -> Summary | None:
-    """The summary, or ``None`` when the server is busy and shall be asked again."""
-    try:
-        return await write_summary(engine, descent, folding)
-    except ProviderError as error:
-        if retries.wait(error) is None:
-            raise
-        return None
 
 
 def _adopt_summary(

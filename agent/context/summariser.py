@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import replace
 
 from agent.context.background import Prepared
@@ -12,6 +13,7 @@ from agent.context.engine import ContextEngine
 from agent.context.overflow import classify
 from agent.context.plan import FoldPlan, plan_fold
 from agent.context.summary import (
+    Summariser,
     Summary,
     SummaryTooLargeError,
     SummaryToolCallError,
@@ -21,6 +23,7 @@ from agent.context.summary import (
     summary_tokens,
 )
 from agent.errors import ProviderError
+from agent.events import Event
 from agent.messages import Usage
 
 PREPARE_FROM = 0.85
@@ -29,21 +32,33 @@ PREPARE_FROM = 0.85
 Earlier, what is prepared covers too little of what is due when the budget is full."""
 
 
-async def write_summary(engine: ContextEngine, descent: Descent, folding: FoldPlan) -> Summary:
+SUMMARY_PATIENCE_SECONDS = 30.0
+"""How long a busy server is waited for when a summary is due; then code folds."""
+
+
+async def write_summary(
+    engine: ContextEngine,
+    descent: Descent,
+    folding: FoldPlan,
+    tell: Callable[[Event], None] | None = None,
+) -> Summary:
     """The model's summary of the folded turns and the previous summary.
 
     Within the live conversation where the model is the same one and it all fits;
-    otherwise, or when the model answers with a tool call, told as text.
+    otherwise, or when the model answers with a tool call, told as text. With ``tell``,
+    a busy server is waited for, and ``tell`` is given what is waited for.
 
     :raises SummaryError: the model's answer is not usable.
     :raises ProviderError: the server refused or failed.
     """
     summariser = engine.summariser
+    if tell is not None:
+        summariser = replace(summariser, patience_seconds=SUMMARY_PATIENCE_SECONDS, tell=tell)
     view = replace(engine.view, factor=descent.factor)
     spent = Usage()
     if summariser.model == view.model and engine.provider.summary_form == "inline":
         try:
-            return await _inline(engine, descent, folding)
+            return await _inline(engine, summariser, descent, folding)
         except (SummaryTooLargeError, SummaryToolCallError) as error:
             spent = error.usage
         except ProviderError as error:
@@ -51,17 +66,20 @@ async def write_summary(engine: ContextEngine, descent: Descent, folding: FoldPl
                 raise
     tokens = summary_tokens(engine.budget.tokens)
     try:
-        told = await summarise_told(engine.summariser, view, folding, tokens, descent.focus)
+        told = await summarise_told(summariser, view, folding, tokens, descent.focus)
     except ProviderError as error:
         overflow = classify(error)
         if overflow is None or overflow.limit is None or engine.summary_budget is None:
             raise
         engine.summary_budget = lower_window(engine.summary_budget, overflow.limit)
-        told = await summarise_told(engine.summariser, view, folding, tokens, descent.focus)
+        summariser = replace(summariser, budget=engine.summariser.budget)
+        told = await summarise_told(summariser, view, folding, tokens, descent.focus)
     return Summary(told.text, spent + told.usage)
 
 
-async def _inline(engine: ContextEngine, descent: Descent, folding: FoldPlan) -> Summary:
+async def _inline(
+    engine: ContextEngine, summariser: Summariser, descent: Descent, folding: FoldPlan
+) -> Summary:
     """Ask within the live conversation.
 
     A refusal because of the answer's length is met with a shorter one, once; a
@@ -74,12 +92,13 @@ async def _inline(engine: ContextEngine, descent: Descent, folding: FoldPlan) ->
     uncertain = size // 2
     while True:
         try:
-            return await summarise_inline(engine.summariser, request, size, uncertain)
+            return await summarise_inline(summariser, request, size, uncertain)
         except ProviderError as error:
             overflow = classify(error)
             if overflow is None or not overflow.limit:
                 raise
             engine.budget = lower_window(engine.budget, overflow.limit)
+            summariser = replace(summariser, budget=engine.summariser.budget)
             if overflow.kind != "input_plus_output" or not overflow.size or not uncertain:
                 raise
             size, uncertain = overflow.size, 0

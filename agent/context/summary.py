@@ -9,7 +9,9 @@ start another compaction.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, replace
 
 from agent.context.budget import Budget
@@ -18,8 +20,10 @@ from agent.context.prompts import load_prompt
 from agent.context.telling import quoted, told_parts
 from agent.context.tokens import count_text
 from agent.errors import AgentError, ProviderError
+from agent.events import TOLD_QUIET_SECONDS, Event, RetryScheduled, ServerQuiet
 from agent.messages import TextBlock, ToolUseBlock, Usage, user_text
-from agent.providers.base import BlockPart, EndPart, Provider, Request
+from agent.providers.base import BlockPart, EndPart, Provider, QuietPart, Request
+from agent.retry import Retries
 from agent.transcript.view import View
 
 _THINKING_TOKENS = 4_000
@@ -61,11 +65,17 @@ class Summary:
 
 @dataclass(frozen=True)
 class Summariser:
-    """The model that writes summaries, and what a request to it may have."""
+    """The model that writes summaries, and what a request to it may have.
+
+    ``patience_seconds`` is how long a busy server is waited for in each request;
+    ``tell`` is given what is waited for.
+    """
 
     provider: Provider
     model: str
     budget: Budget
+    patience_seconds: float = 0.0
+    tell: Callable[[Event], None] = lambda _: None
 
 
 def summary_tokens(budget: int) -> int:
@@ -104,7 +114,7 @@ async def summarise_inline(
     if size + min(room, summary_tokens(budget.tokens)) > budget.window:
         raise SummaryTooLargeError(f"the turns to fold (about {size} tokens) do not fit the window")
     fitted = replace(request, max_tokens=min(request.max_tokens, room))
-    return await _asked(summariser.provider, fitted)
+    return await _asked(summariser, fitted)
 
 
 async def summarise_told(
@@ -142,7 +152,7 @@ async def summarise_told(
         most = min(_answer_room(tokens, budget), budget.max_tokens(size, size // 3))
         request = Request(summariser.model, system, (), (user_text(prompt),), most)
         try:
-            answer = await _asked(summariser.provider, request)
+            answer = await _asked(summariser, request)
         except SummaryError as error:
             raise type(error)(str(error), usage + error.usage) from error
         except ProviderError as error:
@@ -168,20 +178,37 @@ def _wish(focus: str) -> str:
     return f"\nPay special attention to: {focus}" if focus else ""
 
 
-async def _asked(provider: Provider, request: Request) -> Summary:
+async def _asked(summariser: Summariser, request: Request) -> Summary:
+    """Ask, and ask again while the server is busy and the patience lasts."""
+    retries = Retries(summariser.patience_seconds)
+    while True:
+        try:
+            return await _answered(summariser, request)
+        except ProviderError as error:
+            wait = retries.wait(error)
+            if wait is None:
+                raise
+            summariser.tell(RetryScheduled(str(error), wait, retries.attempt))
+        await asyncio.sleep(wait)
+
+
+async def _answered(summariser: Summariser, request: Request) -> Summary:
     texts: list[str] = []
     end = EndPart("", Usage())
     asked_for_tool = False
-    async for part in provider.stream(request):
-        match part:
-            case BlockPart(TextBlock(text)):
-                texts.append(text)
-            case BlockPart(ToolUseBlock()):
-                asked_for_tool = True
-            case EndPart():
-                end = part
-            case _:
-                pass
+    async with aclosing(summariser.provider.stream(request)) as parts:
+        async for part in parts:
+            match part:
+                case BlockPart(TextBlock(text)):
+                    texts.append(text)
+                case BlockPart(ToolUseBlock()):
+                    asked_for_tool = True
+                case QuietPart(seconds, left, alive) if seconds >= TOLD_QUIET_SECONDS:
+                    summariser.tell(ServerQuiet(seconds, left, alive))
+                case EndPart():
+                    end = part
+                case _:
+                    pass
     return _checked(texts, end, asked_for_tool=asked_for_tool)
 
 

@@ -10,24 +10,23 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+import math
+import time
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 
 from agent.errors import AuthenticationError, ProviderBusyError, ProviderError, StreamBrokenError
 from agent.providers.assembly import Assembly
-from agent.providers.base import EndPart, Limits, Part, Request, SummaryForm
+from agent.providers.base import EndPart, Limits, Part, QuietPart, Request, SummaryForm
+from agent.providers.watch import Patience, Watch
 from agent.wire import compact_json, message_to_wire, tool_to_wire
 
 if TYPE_CHECKING:
     import anthropic
 
 DEFAULT_BASE_URL = "https://api.anthropic.com"
-
-NO_BYTES_SECONDS = 60.0
-"""How long a server may send nothing at all, pings included."""
-
-NO_CONTENT_SECONDS = 300.0
-"""How long a server may send pings alone."""
 
 CONNECT_SECONDS = 15.0
 
@@ -39,6 +38,16 @@ LIMITS_SECONDS = 5.0
 
 _BUSY_STATUSES = frozenset({408, 409, 425, 429})
 _BUSY_TYPES = frozenset({"overloaded_error", "rate_limit_error", "api_error", "timeout_error"})
+_LASTING_TYPES = frozenset(
+    {
+        "authentication_error",
+        "billing_error",
+        "invalid_request_error",
+        "not_found_error",
+        "permission_error",
+        "request_too_large",
+    }
+)
 _MISSING_STATUSES = frozenset({404, 405, 501})
 
 _CACHED: Mapping[str, object] = {"type": "ephemeral"}
@@ -48,11 +57,17 @@ class AnthropicProvider:
     """One endpoint that speaks the Messages API. Implements :class:`.base.Provider`."""
 
     def __init__(
-        self, *, api_key: str | None, auth_token: str | None, base_url: str | None
+        self,
+        *,
+        api_key: str | None,
+        auth_token: str | None,
+        base_url: str | None,
+        patience: Patience | None = None,
     ) -> None:
         self._api_key = api_key
         self._auth_token = auth_token
         self._base_url = base_url or DEFAULT_BASE_URL
+        self._patience = patience or Patience()
         self._client: anthropic.AsyncAnthropic | None = None
         self._connecting = asyncio.Lock()
         self._adaptive_thinking: set[str] = set()
@@ -69,33 +84,45 @@ class AnthropicProvider:
     async def stream(self, request: Request) -> AsyncGenerator[Part, None]:
         """See :meth:`.base.Provider.stream`."""
         client = await self._connected()
-        assembly = Assembly()
+        assembly, watch = Assembly(), Watch(self._patience)
         try:
-            events = await client.messages.create(
-                **self._prompt(request), max_tokens=request.max_tokens, stream=True
-            )
-            async with events:
-                async for event in _watched(events):
-                    for part in assembly.feed(event.model_dump(exclude_unset=True)):
+            async with (
+                aclosing(self._events(client, request, watch)) as received,
+                aclosing(watch.items(received)) as events,
+            ):
+                async for event in events:
+                    for part in (event,) if isinstance(event, QuietPart) else assembly.feed(event):
                         yield part
                         if isinstance(part, EndPart):
                             return
         except Exception as error:
             # The SDK lets raw transport errors, and whatever a malformed stream provokes
             # (assertions, index and decoding errors), through; all become our own.
-            raise _translated(error) from error
+            raise self._translated(error) from error
         raise StreamBrokenError("the answer ended before the server said it was complete")
+
+    async def _events(
+        self, client: anthropic.AsyncAnthropic, request: Request, watch: Watch
+    ) -> AsyncGenerator[dict[str, object], None]:
+        """The events of an answer as dictionaries; pings are not among them."""
+        events = await client.messages.create(
+            **self._prompt(request), max_tokens=request.max_tokens, stream=True
+        )
+        watch.received = lambda: events.response.num_bytes_downloaded
+        async with events:
+            async for event in events:
+                # What a server gets wrong must not be written to the terminal as a warning.
+                yield event.model_dump(exclude_unset=True, warnings=False)
 
     async def count(self, request: Request) -> int | None:
         """See :meth:`.base.Provider.count`."""
         client = await self._connected()
         try:
-            counted: object = await client.messages.count_tokens(
-                **self._prompt(request), timeout=COUNT_SECONDS
-            )
+            async with asyncio.timeout(COUNT_SECONDS):
+                counted: object = await client.messages.count_tokens(**self._prompt(request))
         except Exception as error:
             # As in stream(): nothing but ProviderError leaves this module.
-            translated = _translated(error)
+            translated = self._translated(error)
             if translated.status in _MISSING_STATUSES:
                 return None
             raise translated from error
@@ -107,10 +134,11 @@ class AnthropicProvider:
         """See :meth:`.base.Provider.limits`."""
         client = await self._connected()
         try:
-            info: object = await client.models.retrieve(model, timeout=LIMITS_SECONDS)
+            async with asyncio.timeout(LIMITS_SECONDS):
+                info: object = await client.models.retrieve(model)
         except Exception as error:
             # As in stream(): nothing but ProviderError leaves this module.
-            translated = _translated(error)
+            translated = self._translated(error)
             if translated.status == 400 or translated.status in _MISSING_STATUSES:
                 return None
             raise translated from error
@@ -133,7 +161,7 @@ class AnthropicProvider:
         async with self._connecting:
             if self._client is None:
                 sdk = await asyncio.to_thread(importlib.import_module, "anthropic")
-                timeout = sdk.Timeout(NO_BYTES_SECONDS, connect=CONNECT_SECONDS)
+                timeout = sdk.Timeout(self._patience.no_bytes_seconds, connect=CONNECT_SECONDS)
                 no_key = self._api_key is None and self._auth_token is None
                 self._client = sdk.AsyncAnthropic(
                     # The SDK wants some key even for a server that asks for none.
@@ -169,43 +197,35 @@ class AnthropicProvider:
             prompt["thinking"] = {"type": "adaptive", "display": "summarized"}
         return prompt
 
+    def _translated(self, error: Exception) -> ProviderError:
+        """An exception of the SDK or of its transport as one of ours."""
+        sdk = importlib.import_module("anthropic")
+        if isinstance(error, ProviderError):
+            return error
+        if isinstance(error, sdk.APIStatusError):
+            return _status_error(error)
+        if isinstance(error, TimeoutError):
+            return ProviderBusyError("the server did not answer in time")
+        unreachable = isinstance(error, sdk.APIConnectionError)
+        kind = ProviderBusyError if unreachable else StreamBrokenError
+        cause = error.__cause__ or error
+        if type(cause).__name__ == "ReadTimeout":
+            seconds = self._patience.no_bytes_seconds
+            return kind(f"the server sent nothing for {seconds:g} s")
+        if type(cause).__name__ == "ConnectTimeout":
+            return kind(f"cannot reach the server within {CONNECT_SECONDS:g} s")
+        if unreachable:
+            return kind(f"cannot reach the server: {_words(cause)}")
+        if type(error).__module__.startswith(("httpx", "httpcore")):
+            return kind(f"the connection failed: {_words(error)}")
+        return kind(f"the server's answer cannot be read: {_words(error)}")
+
 
 def _marked(messages: list[dict[str, object]]) -> list[dict[str, object]]:
     content = messages[-1]["content"]
     if isinstance(content, list) and content:
         messages[-1]["content"] = [*content[:-1], {**content[-1], "cache_control": dict(_CACHED)}]
     return messages
-
-
-async def _watched(events: anthropic.AsyncStream[Any]) -> AsyncIterator[Any]:
-    """The events, given up when there is none for too long: pings are not among them."""
-    iterator = aiter(events)
-    while True:
-        try:
-            async with asyncio.timeout(NO_CONTENT_SECONDS):
-                event = await anext(iterator)
-        except StopAsyncIteration:
-            return
-        except TimeoutError as error:
-            raise StreamBrokenError(
-                f"the server sent no content for {NO_CONTENT_SECONDS:.0f} s"
-            ) from error
-        yield event
-
-
-def _translated(error: Exception) -> ProviderError:
-    """An exception of the SDK or of its transport as one of ours."""
-    sdk = importlib.import_module("anthropic")
-    if isinstance(error, ProviderError):
-        return error
-    if isinstance(error, sdk.APIStatusError):
-        return _status_error(error)
-    if isinstance(error, sdk.APIConnectionError):
-        cause = error.__cause__ or error
-        return ProviderBusyError(f"cannot reach the server: {_words(cause) or _words(error)}")
-    if type(error).__module__.startswith(("httpx", "httpcore")):
-        return StreamBrokenError(f"the connection failed: {_words(error)}")
-    return StreamBrokenError(f"the server's answer cannot be read: {_words(error)}")
 
 
 def _status_error(error: anthropic.APIStatusError) -> ProviderError:
@@ -217,24 +237,42 @@ def _status_error(error: anthropic.APIStatusError) -> ProviderError:
     reason = _nested(error.body, "error", "message") or _nested(error.body, "message")
     text = " ".join(str(reason or error.message).split())[:500]
     message = f"the server answered {status}: {text}" if status != 200 else f"the server: {text}"
+    if 300 <= status < 400 and (place := error.response.headers.get("location")):
+        message = (
+            f"the server answered {status}: it sends this program on to {' '.join(place.split())}, "
+            "which is not followed; if that is the right place, set --base-url to it"
+        )
     if status in (401, 403):
         return AuthenticationError(message, status=status, body=body)
     # Only an error inside a stream, whose status was 200, needs its type to be understood.
     if status in _BUSY_STATUSES or status >= 500 or (status == 200 and kind in _BUSY_TYPES):
         wait = _retry_after(error.response.headers)
         return ProviderBusyError(message, status=status, body=body, retry_after=wait)
+    if status == 200 and kind not in _LASTING_TYPES:
+        return StreamBrokenError(message, status=status, body=body)
     return ProviderError(message, status=status, body=body)
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds, from ``retry-after-ms`` or ``retry-after``; a date counts as none."""
+    """Seconds, from ``retry-after-ms`` or ``retry-after``, which may also be a date."""
     for name, scale in (("retry-after-ms", 1_000.0), ("retry-after", 1.0)):
+        text = headers.get(name, "")
         try:
-            return max(float(headers[name]) / scale, 0.0)
-        except (KeyError, ValueError):
-            # Absent, or a date: the loop's own waiting time is used.
-            continue
+            seconds = float(text) / scale
+        except ValueError:
+            seconds = _seconds_until(text)
+        if math.isfinite(seconds):
+            return max(seconds, 0.0)
     return None
+
+
+def _seconds_until(date: str) -> float:
+    """How far away an HTTP date is; not a number when it is none."""
+    try:
+        return parsedate_to_datetime(date).timestamp() - time.time()
+    except (ValueError, OverflowError):
+        # No wish that can be understood: the loop's own waiting time is used.
+        return math.nan
 
 
 def _nested(value: object, *path: str) -> object:

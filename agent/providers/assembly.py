@@ -17,6 +17,9 @@ from agent.wire import usage_from_wire
 
 CUT_OFF = "the input was cut off before it was complete"
 
+_BELONGS_TO = {"text_delta": "text", "thinking_delta": "thinking", "signature_delta": "thinking"}
+"""The kinds of block that deltas are for; input goes to any block that is neither."""
+
 
 @dataclass
 class _OpenBlock:
@@ -36,6 +39,7 @@ class Assembly:
         self._open: dict[int, _OpenBlock] = {}
         self._usage: dict[str, object] = {}
         self._stop_reason = ""
+        self._begun = False
 
     def feed(self, event: Mapping[str, object]) -> Iterator[Part]:
         """The parts that one event brings.
@@ -43,9 +47,14 @@ class Assembly:
         :raises ValueError: the event contradicts the ones before it.
         """
         match event:
+            case {"type": "message_start"} if self._begun:
+                raise ValueError("the stream began a second message within the first")
             case {"type": "message_start", "message": {"usage": usage}}:
                 self._count(usage)
             case {"type": "content_block_start", "index": int(index), "content_block": dict(start)}:
+                if index in self._open:
+                    raise ValueError(f"the stream began the content block {index} twice")
+                self._begun = True
                 self._open[index] = _OpenBlock(start)
                 yield from _deltas(start.get("type"), str(start.get("text") or ""))
             case {"type": "content_block_delta", "index": int(index), "delta": dict(delta)}:
@@ -58,11 +67,18 @@ class Assembly:
                 self._count(event.get("usage"))
             case {"type": "message_stop"}:
                 yield from self._end()
+            case {"type": str(kind)} if kind.startswith("content_block_"):
+                # What is missing may be a piece of the answer.
+                raise ValueError(f"the stream has a {kind} that cannot be read")
             case _:
                 pass
 
     def _delta(self, index: int, delta: Mapping[str, object]) -> Iterator[Part]:
         block = self._block(index)
+        kind = str(delta.get("type"))
+        input_elsewhere = kind == "input_json_delta" and block.kind in _BELONGS_TO.values()
+        if input_elsewhere or _BELONGS_TO.get(kind, block.kind) != block.kind:
+            raise ValueError(f"the stream has a {kind} in a block of {block.kind}")
         match delta:
             case {"type": "text_delta", "text": str(text)}:
                 block.text.append(text)
@@ -74,6 +90,8 @@ class Assembly:
                 block.signature += signature
             case {"type": "input_json_delta", "partial_json": str(text)}:
                 block.text.append(text)
+            case _ if kind in {*_BELONGS_TO, "input_json_delta"}:
+                raise ValueError(f"the stream has a {kind} that cannot be read")
             case _:
                 pass
 
@@ -83,6 +101,8 @@ class Assembly:
             self._usage.update({name: n for name, n in usage.items() if n is not None})
 
     def _end(self) -> Iterator[Part]:
+        if self._open and not self._stop_reason:
+            raise ValueError("the message ended in the middle of a block, without a reason")
         for index in sorted(self._open):
             yield BlockPart(_finished(self._open[index], CUT_OFF))
         self._open.clear()

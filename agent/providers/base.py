@@ -58,7 +58,20 @@ class EndPart:
     usage: Usage
 
 
-Part: TypeAlias = TextPart | ThinkingPart | BlockPart | EndPart
+@dataclass(frozen=True)
+class QuietPart:
+    """Nothing has come for some time; the wait goes on.
+
+    ``seconds`` is how long there was no content, ``left`` how long it is still waited
+    for; ``alive`` is true while signs of life (pings) come.
+    """
+
+    seconds: float
+    left: float
+    alive: bool
+
+
+Part: TypeAlias = TextPart | ThinkingPart | BlockPart | QuietPart | EndPart
 
 
 SummaryForm: TypeAlias = Literal["inline", "told"]
@@ -83,7 +96,8 @@ class Provider(Protocol):
         """Send a request and yield the answer as it comes.
 
         The iterator ends after :class:`EndPart`; an answer that ends without it
-        raises :class:`agent.errors.StreamBrokenError`. Closing it cancels the request.
+        raises :class:`agent.errors.StreamBrokenError`. While nothing comes over a wire,
+        there is a :class:`QuietPart` about every second. Closing it cancels the request.
         """
         ...
 

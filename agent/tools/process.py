@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 import codecs
 import contextlib
+import errno
 import io
 import os
+import shutil
 import signal
+import subprocess
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,6 +28,15 @@ _TIMEOUT_GRACE_SECONDS = 2.0
 _CANCEL_GRACE_SECONDS = 0.2
 # How long the kernel may take to end a killed process.
 _KILL_SECONDS = 0.5
+# Becomes the program, and leaves a guard in its process group that waits on a pipe of
+# which this program alone holds the other end. The pipe's end means that this program was
+# killed: then the guard ends the group in its place. Otherwise it is ended with the group.
+_GUARDED = """exec 3<&0 </dev/null
+( ( read -r line <&3; trap '' TERM; kill -s TERM 0; sleep 1; kill -s KILL 0
+  ) >/dev/null 2>&1 & )
+exec "$@" 3<&-
+"""
+_HAS_PROC = Path("/proc/self/stat").exists()
 _SECRETS = frozenset({"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"})
 # Bash and sh run the files that these name before the command that was approved.
 _STARTUP_FILES = frozenset({"BASH_ENV", "ENV"})
@@ -108,11 +120,15 @@ async def run_program(
     """Run a program in a session of its own and hand its output to ``consume``.
 
     It is ended after ``seconds``, or as soon as ``consume`` returns false. When
-    this returns or is cancelled, no process of its group is alive.
+    this returns or is cancelled, no process of its group is alive; when this program
+    is killed, none is two seconds later.
 
     Raises:
         OSError: the program could not be started.
     """
+    if shutil.which(arguments[0]) is None:
+        # The shell that guards it would only write that into the output.
+        raise FileNotFoundError(errno.ENOENT, "no such program", arguments[0])
     loop = asyncio.get_running_loop()
     read_end, write_end = os.pipe()
     reader = asyncio.StreamReader()
@@ -121,11 +137,16 @@ async def run_program(
     transport, _ = await loop.connect_read_pipe(
         lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(read_end, "rb", 0)
     )
+    guard_end, lifeline = os.pipe()
     try:
         starting = asyncio.create_task(
             asyncio.create_subprocess_exec(
+                "/bin/sh",
+                "-c",
+                _GUARDED,
+                "sh",
                 *arguments,
-                stdin=asyncio.subprocess.DEVNULL,
+                stdin=guard_end,
                 stdout=write_end,
                 stderr=stderr,
                 cwd=cwd,
@@ -137,8 +158,10 @@ async def run_program(
             process = await _started(starting)
         finally:
             os.close(write_end)
+            os.close(guard_end)
         return await _supervise(process, reader, seconds, consume)
     finally:
+        os.close(lifeline)
         transport.close()
 
 
@@ -182,7 +205,7 @@ async def _supervise(
         over = await _is_over(reading, waiting, seconds)
         if over:
             await asyncio.wait({reading}, timeout=_DRAIN_SECONDS)
-            left_running = group_is_alive(process.pid)
+            left_running = _has_more_than_its_guard(process.pid)
         grace = 0.0 if over else _TIMEOUT_GRACE_SECONDS
     finally:
         await end_group(process.pid, grace)
@@ -231,10 +254,10 @@ async def _until_gone(group: int, seconds: float) -> None:
     """Wait until no process of a group is alive, for at most ``seconds``."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + seconds
-    for _ in range(round(seconds / _POLL_SECONDS)):
-        if not group_is_alive(group) or loop.time() >= deadline:
-            return
-        await asyncio.sleep(_POLL_SECONDS)
+    pause = _POLL_SECONDS / 10
+    while group_is_alive(group) and loop.time() < deadline:
+        await asyncio.sleep(pause)
+        pause = min(pause * 2, _POLL_SECONDS)
 
 
 def group_is_alive(group: int) -> bool:
@@ -249,10 +272,23 @@ def group_is_alive(group: int) -> bool:
         return False
     except PermissionError:
         return True
-    processes = Path("/proc")
-    if not (processes / "self" / "stat").exists():
-        return True
-    return any(_is_live_member(entry, group) for entry in processes.glob("[0-9]*/stat"))
+    return not _HAS_PROC or _live_members(group) > 0
+
+
+def _has_more_than_its_guard(group: int) -> bool:
+    """Whether a program that has ended has left processes in its group."""
+    if _HAS_PROC:
+        return _live_members(group) > 1
+    listed = subprocess.run(
+        ["ps", "-A", "-o", "pgid=", "-o", "stat="], capture_output=True, text=True, check=False
+    )
+    states = [line.split() for line in listed.stdout.splitlines()]
+    return sum(state[0] == str(group) and state[1][0] != "Z" for state in states) > 1
+
+
+def _live_members(group: int) -> int:
+    """How many processes of a group have not ended."""
+    return sum(_is_live_member(stat, group) for stat in Path("/proc").glob("[0-9]*/stat"))
 
 
 def _is_live_member(stat: Path, group: int) -> bool:

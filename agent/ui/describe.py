@@ -11,6 +11,7 @@ from agent.events import (
     Event,
     Notice,
     RetryScheduled,
+    ServerQuiet,
     ToolCallFinished,
     ToolCallStarted,
     TurnFinished,
@@ -80,9 +81,18 @@ def compaction_failed(event: CompactionFailed) -> str:
 
 def retry(event: RetryScheduled, remaining: float) -> str:
     """Why a request is sent again, and when; ``remaining`` in seconds."""
-    again = f"trying again in {max(round(remaining), 0)} s"
+    again = f"trying again in {figures.whole_seconds(max(remaining, 0.0))}"
     attempt = f" (attempt {event.attempt})" if event.attempt > 1 else ""
-    return f"server busy ({figures.one_line(event.reason)}): {again}{attempt}"
+    return f"{figures.one_line(event.reason)}: {again}{attempt}"
+
+
+def quiet(event: ServerQuiet, remaining: float) -> str:
+    """How long the server has been silent, and how long it is still waited for."""
+    silence = figures.whole_seconds(event.seconds)
+    most = f"waiting at most {figures.whole_seconds(remaining)} more"
+    if event.alive:
+        return f"the server is there, but has sent no content for {silence}: {most}"
+    return f"nothing from the server for {silence}: {most}"
 
 
 def tool_call(event: ToolCallStarted) -> str:
@@ -139,6 +149,8 @@ def progress(event: Event) -> str:
             return compaction_failed(event)
         case RetryScheduled():
             return retry(event, event.seconds)
+        case ServerQuiet():
+            return quiet(event, event.left)
         case ToolCallStarted():
             return tool_call(event)
         case ToolCallFinished():

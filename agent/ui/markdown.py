@@ -42,6 +42,7 @@ class MarkdownStream:
         self._dirty = False
         self._redraw_at = 0.0
         self._at_line_start = True
+        self._below: list[Line] = []
 
     def feed(self, text: str) -> None:
         """Take a piece of text; write what it finished and redraw the rest when it is time."""
@@ -55,6 +56,11 @@ class MarkdownStream:
         self._dirty = True
         self.tick()
 
+    def show_below(self, lines: list[Line]) -> None:
+        """Have these lines below the block in progress from the next redraw on."""
+        self._dirty |= lines != self._below
+        self._below = lines
+
     def tick(self) -> None:
         """Show what has come, if anything has and the last redraw is long enough ago."""
         started = self._clock()
@@ -63,7 +69,7 @@ class MarkdownStream:
         self._dirty = False
         for piece in self._scanner.take():
             self._write(piece)
-        self._region.draw(self._in_progress())
+        self._region.draw([*self._in_progress(), *self._below])
         cost = self._clock() - started
         self._redraw_at = started + max(1 / REDRAWS_PER_SECOND, cost / DRAWING_SHARE)
 
@@ -79,6 +85,7 @@ class MarkdownStream:
         self._region.erase()
         self._gap = self._dirty = False
         self._redraw_at = 0.0
+        self._below = []
 
     def _write(self, piece: Piece) -> None:
         match piece:

@@ -9,7 +9,8 @@ from contextlib import aclosing
 from functools import partial
 from typing import Literal, TextIO, TypeAlias
 
-from agent.errors import AgentError, ProviderBusyError
+from agent.errors import AgentError, ProviderBusyError, StreamBrokenError
+from agent.events import ServerQuiet
 from agent.ui import describe
 from agent.ui.port import SessionPort
 from agent.ui.pump import Foreground
@@ -37,9 +38,9 @@ async def run_once(
     """Send one prompt and print the answer; nobody is asked about actions.
 
     Returns the exit code: 0; 1 after an error, or when stdout cannot be written;
-    75 when the server stayed busy; 128 + n after SIGINT (130), SIGTERM or SIGHUP,
-    which stop the turn and what it runs, and print what was received. Must run in
-    the main thread.
+    75 when the server stayed busy or broke off again and again; 128 + n after
+    SIGINT (130), SIGTERM or SIGHUP, which stop the turn and what it runs, and print
+    what was received. Must run in the main thread.
     """
     started = time.monotonic()
     session.set_approver(None)
@@ -86,8 +87,12 @@ class _Run:
 
     async def consume(self, prompt: str) -> None:
         """Run the turn. Raises ``OSError`` when stdout cannot be written."""
+        quiet = False
         async with aclosing(self._session.send(prompt)) as events:
             async for event in events:
+                told, quiet = quiet, isinstance(event, ServerQuiet)
+                if told and quiet:
+                    continue
                 self.result.take(event)
                 if line := describe.progress(event):
                     self.tell(line)
@@ -138,7 +143,7 @@ def _encodable(text: str, stream: TextIO) -> str:
 
 
 def _exit_code(result: TurnResult) -> int:
-    if isinstance(result.error, ProviderBusyError):
+    if isinstance(result.error, ProviderBusyError | StreamBrokenError):
         return EXIT_BUSY
     if result.error is not None:
         return EXIT_ERROR

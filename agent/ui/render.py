@@ -19,6 +19,7 @@ from agent.events import (
     RequestFinished,
     RequestStarted,
     RetryScheduled,
+    ServerQuiet,
     TextDelta,
     ThinkingDelta,
     ToolCallFinished,
@@ -61,13 +62,15 @@ class EventPrinter:
         self._answering = False
         self._text_in_request = False
         self._group = ""
-        self._paused = False
+        self._paused = self._quiet = self._text_in_request = False
         self._tails: dict[str, _OutputTail] = {}
         self._shown_diff = ""
+        self._quiet = False
 
     def handle(self, event: Event) -> None:
         """Print one event."""
-        if not isinstance(event, TextDelta):
+        quiet, self._quiet = self._quiet, isinstance(event, ServerQuiet)
+        if not isinstance(event, TextDelta | ServerQuiet):
             self._end_answer()
         match event:
             case TextDelta(text):
@@ -85,6 +88,10 @@ class EventPrinter:
                 self._spinner.start(f"compacting {figures.tokens(tokens)} tokens")
             case RetryScheduled():
                 self._retry(event)
+            case ServerQuiet() if self._region.live:
+                self._spinner.count_down(lambda left: describe.quiet(event, left), event.left)
+            case ServerQuiet() if quiet:
+                pass
             case ToolCallStarted():
                 self._tool_call(event)
             case ToolCallFinished():
@@ -92,11 +99,14 @@ class EventPrinter:
             case TurnFinished():
                 self._turn(event)
             case _:
+                self._end_answer()
                 self.say(describe.progress(event), _style(event))
 
     def tick(self) -> None:
         """Move what moves by itself: the spinner, the output of a running tool, a late redraw."""
         if self._answering:
+            waiting = self._spinner.line()
+            self._markdown.show_below([waiting] if waiting else [])
             self._markdown.tick()
         elif not self._paused:
             lines = [line for tail in self._tails.values() for line in tail.lines()]
@@ -159,6 +169,8 @@ class EventPrinter:
                 return
             self._answering = self._text_in_request = True
             self._begin("answer")
+        self._spinner.stop()
+        self._markdown.show_below([])
         self._markdown.feed(self._text.feed(text))
 
     def _end_answer(self) -> None:

@@ -30,16 +30,18 @@ class Spinner:
 
     def start(self, label: str) -> None:
         """Wait for something; the seconds go on when it is the same as before."""
-        if label != self._label:
+        if label != self._label or self._countdown is not None:
             self._label = label
             self._since = self._clock()
         self._countdown = None
 
     def count_down(self, text: Callable[[float], str], seconds: float) -> None:
-        """Wait for a time to pass; ``text`` is given the remaining seconds."""
-        self._label = ""
+        """Wait for a time to pass; ``text`` is given the remaining seconds.
+
+        Then what was waited for before is waited for again.
+        """
         self._countdown = text
-        self._until = self._clock() + seconds
+        self._since = self._until = self._clock() + seconds
 
     def restart(self) -> None:
         """Count the seconds from now."""
@@ -54,7 +56,7 @@ class Spinner:
         """The line as it looks now; empty while there is nothing to show."""
         now = self._clock()
         frame = _FRAMES[int(now * _FRAMES_PER_SECOND) % len(_FRAMES)]
-        if self._countdown is not None:
+        if self._countdown is not None and (now < self._until or not self._label):
             text = self._countdown(max(self._until - now, 0.0))
             return [Segment(f"{frame} {text}", Style(color="yellow"))]
         waited = now - self._since

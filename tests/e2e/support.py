@@ -15,6 +15,7 @@ from agent.config import load_settings
 from agent.events import CompactionFinished, CompactionReport, Event, EventStream, TurnFinished
 from agent.messages import TextBlock, Usage
 from agent.providers.anthropic import AnthropicProvider
+from agent.providers.watch import Patience
 from agent.session import Session
 from agent.tools.registry import ToolBox, default_tools
 from agent.transcript.records import AssistantEndRecord, BlockRecord, SessionRecord, UserRecord
@@ -68,7 +69,10 @@ async def open_session(
     }
     settings = load_settings(flags, environ, None)
     provider = AnthropicProvider(
-        api_key=settings.api_key, auth_token=settings.auth_token, base_url=settings.base_url
+        api_key=settings.api_key,
+        auth_token=settings.auth_token,
+        base_url=settings.base_url,
+        patience=Patience(settings.no_bytes_seconds, settings.no_content_seconds),
     )
     session = Session(settings, provider, ToolBox(default_tools()), cwd, patient=patient)
     try:

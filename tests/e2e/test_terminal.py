@@ -20,14 +20,18 @@ COLUMNS, LINES = 100, 30
 
 @contextmanager
 def terminal(
-    server: MessagesServer, folder: Path, *arguments: str, prompt: str | None = None
+    server: MessagesServer,
+    folder: Path,
+    *arguments: str,
+    prompt: str | None = None,
+    **variables: str,
 ) -> Iterator[Chat]:
     """``agent chat`` in a pseudo-terminal, in a folder."""
     running = Chat(
         ["agent", "chat", *arguments, *([prompt] if prompt else [])],
         COLUMNS,
         LINES,
-        environment(server, folder) | {"PYTHONUTF8": "1"},
+        environment(server, folder) | {"PYTHONUTF8": "1", **variables},
         folder,
     )
     try:

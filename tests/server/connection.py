@@ -6,7 +6,8 @@ import select
 import socket
 import struct
 import time
-from collections.abc import Mapping
+import zlib
+from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler
 
 from tests.server.render import Event
@@ -26,6 +27,7 @@ class Connection:
     def __init__(self, handler: BaseHTTPRequestHandler) -> None:
         self._handler = handler
         self._socket: socket.socket = handler.connection
+        self._compress: Callable[[bytes], bytes] | None = None
 
     def respond(
         self, status: int, body: bytes, content_type: str, headers: Mapping[str, str]
@@ -43,10 +45,21 @@ class Connection:
         """Send one event of a stream."""
         self.send_raw(event.encoded())
 
-    def send_raw(self, data: bytes) -> None:
-        """Send any bytes as a piece of a stream."""
+    def compress(self) -> None:
+        """Compress what is sent of the stream from here on, each piece by itself."""
+        packer = zlib.compressobj(wbits=31)
+        self._compress = lambda data: packer.compress(data) + packer.flush(zlib.Z_SYNC_FLUSH)
+
+    def send_raw(self, data: bytes, *, plain: bool = False) -> None:
+        """Send any bytes as a piece of a stream; ``plain``: also where it is compressed."""
         self.wait(0)
+        if self._compress is not None and not plain:
+            data = self._compress(data)
         self._write(b"%x\r\n%s\r\n" % (len(data), data))
+
+    def send_unframed(self, data: bytes) -> None:
+        """Send bytes where the next chunk of a stream is expected."""
+        self._write(data)
 
     def end_stream(self) -> None:
         """End a stream properly."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from tests.server.connection import Connection
 from tests.server.errors import ApiError
@@ -12,6 +12,7 @@ from tests.server.replies import HttpFault, StreamFault
 
 PING_INTERVAL = 0.05
 BROKEN_EVENT = b'event: content_block_delta\ndata: {"type":"content_block_delta","index":0,"de\n\n'
+GARBAGE = b"zz: this is neither a chunk nor compressed\r\n\xff\xfe"
 ERROR_STATUS = {
     "api_error": 500,
     "invalid_request_error": 400,
@@ -44,13 +45,13 @@ def send_stream(
 ) -> None:
     """Send a reply as an event stream, with a fault where it has one."""
     events = list(reply.events())
-    connection.start_stream(headers)
-    broken_at = -1
-    if fault is not None:
-        position = fault.after_events
-        broken_at = position % len(events) if position < 0 else min(position, len(events))
+    gzip = fault is not None and fault.kind.startswith("gzip")
+    connection.start_stream({**headers, "content-encoding": "gzip"} if gzip else headers)
+    if gzip:
+        connection.compress()
+    broken_at = -1 if fault is None else _position(fault, events)
     for number, event in enumerate([*events, None]):
-        if fault is not None and number == broken_at and not _break(connection, fault):
+        if fault is not None and number == broken_at and not _break(connection, fault, events[0]):
             return
         if event is None:
             connection.end_stream()
@@ -58,6 +59,20 @@ def send_stream(
         if event.name == "content_block_delta":
             connection.wait(delay)
         connection.send_event(event)
+
+
+def _position(fault: StreamFault, events: Sequence[Event]) -> int:
+    """How many events are sent before the fault."""
+    position = fault.after_events
+    if not fault.within:
+        return position % len(events) if position < 0 else min(position, len(events))
+    kinds = [event.fields.get("content_block", {}).get("type") for event in events]
+    deltas = [
+        number
+        for number, event in enumerate(events)
+        if event.name == "content_block_delta" and number > kinds.index(fault.within)
+    ]
+    return deltas[1] + 1
 
 
 def send_message(
@@ -90,19 +105,25 @@ def send_message(
     return 200
 
 
-def _break(connection: Connection, fault: StreamFault) -> bool:
+def _break(connection: Connection, fault: StreamFault, opening: Event) -> bool:
     """Do what a fault does to a stream; whether the stream goes on after it."""
     going_on: dict[str, Callable[[], None]] = {
         "stall": lambda: _stall(connection, fault),
         "malformed_json": lambda: connection.send_raw(BROKEN_EVENT),
         "bad_index": lambda: connection.send_event(_stray_delta()),
+        "duplicate_start": lambda: connection.send_event(opening),
+        "raw": lambda: connection.send_raw(fault.raw),
     }
     if fault.kind in going_on:
         going_on[fault.kind]()
         return True
     if fault.kind == "error":
         connection.send_event(error_event(fault.error_type, fault.message))
-    if fault.kind in ("error", "eof"):
+    if fault.kind in ("raw_end", "gzip_garbage"):
+        connection.send_raw(fault.raw or GARBAGE, plain=True)
+    if fault.kind == "bad_chunk":
+        connection.send_unframed(GARBAGE)
+    if fault.kind in ("error", "eof", "gzip_cut", "gzip_garbage"):
         connection.end_stream()
     else:
         _break_off(connection, fault.kind)

@@ -11,7 +11,19 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 StreamFaultKind: TypeAlias = Literal[
-    "bad_index", "close", "eof", "error", "malformed_json", "reset", "stall"
+    "bad_chunk",
+    "bad_index",
+    "close",
+    "duplicate_start",
+    "eof",
+    "error",
+    "gzip_cut",
+    "gzip_garbage",
+    "malformed_json",
+    "raw",
+    "raw_end",
+    "reset",
+    "stall",
 ]
 
 
@@ -76,7 +88,8 @@ class ConnectionReset:
 class StreamFault:
     """A reply whose stream goes wrong after ``after_events`` events.
 
-    A negative number counts from the end: -1 is before ``message_stop``.
+    A negative number counts from the end: -1 is before ``message_stop``. With
+    ``within``, it goes wrong after the second delta of the first block of that type.
 
     - ``reset``: the connection is reset
     - ``close``: the connection is closed in the middle of the response
@@ -85,6 +98,12 @@ class StreamFault:
     - ``stall``: nothing comes for ``seconds`` (with ``pings``: only pings), then the rest
     - ``malformed_json``: an event that is not JSON, then the rest
     - ``bad_index``: a delta for a block that does not exist, then the rest
+    - ``duplicate_start``: another ``message_start``, then the rest
+    - ``raw``: the bytes of ``raw``, then the rest
+    - ``raw_end``: the bytes of ``raw``, then the connection is closed
+    - ``bad_chunk``: bytes that are no chunk, then the connection is closed
+    - ``gzip_cut``, ``gzip_garbage``: the stream is compressed, and ends too early or
+      goes on with what is no gzip
     """
 
     kind: StreamFaultKind
@@ -94,6 +113,8 @@ class StreamFault:
     pings: bool = False
     error_type: str = "overloaded_error"
     message: str = "Overloaded"
+    within: str = ""
+    raw: bytes = b""
 
 
 Fault: TypeAlias = HttpFault | ConnectionReset | StreamFault

@@ -110,6 +110,10 @@ FAULTS: list[tuple[Fault, type[Exception], str]] = [
     (StreamFault("error"), anthropic.APIStatusError, "Overloaded"),
     (StreamFault("malformed_json"), json.JSONDecodeError, ""),
     (StreamFault("bad_index"), IndexError, ""),
+    (StreamFault("bad_chunk"), httpx2.RemoteProtocolError, "chunk"),
+    (StreamFault("gzip_garbage"), httpx2.DecodingError, ""),
+    (StreamFault("raw_end", raw=b"event: x"), httpx2.RemoteProtocolError, "incomplete"),
+    (StreamFault("raw", raw=b"event: x\ndata: {\n\n"), json.JSONDecodeError, ""),
     (StreamFault("stall", seconds=30), httpx2.ReadTimeout, ""),
     (empty_answer(), AssertionError, ""),
 ]
@@ -139,6 +143,8 @@ def test_answers_that_end_too_early_or_oddly() -> None:
         Reply(tool_uses=[ToolUse("shell", ["not", "an", "object"])]),
         cut_off_tool_call("shell", '{"command": "ls'),
         StreamFault("stall", Reply("Back again."), seconds=0.2, pings=True),
+        StreamFault("gzip_cut", Reply("Cut where its text has begun, and not said.", chunk_size=9)),
+        StreamFault("eof", Reply("Cut within the text.", chunk_size=4), within="text"),
     ]
     with MessagesServer(script=script) as server, sdk_client(server) as client:
         messages = [stream(client) for _ in script]
@@ -149,6 +155,8 @@ def test_answers_that_end_too_early_or_oddly() -> None:
     assert fields(messages[3])["input"] == ["not", "an", "object"]
     assert messages[4].stop_reason == "max_tokens"
     assert fields(messages[5])["text"] == "Back again."
+    assert fields(messages[6])["text"] == "Cut where"
+    assert fields(messages[7])["text"] == "Cut with"
 
 
 @pytest.mark.parametrize("kind", ["reset", "close", "eof", "malformed_json", "error"])

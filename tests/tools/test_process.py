@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.tools.process import SHOWN_CHARS, OutputBuffer, child_environment, run_program
+from tests.e2e.support import wait_for_file
 
 
 def silent(_: str) -> None:
@@ -107,6 +109,34 @@ async def test_no_descriptor_and_no_task_is_left(tmp_path: Path) -> None:
     await once()
     assert len({await once() for _ in range(3)}) == 1
     assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+KILLED = """
+import asyncio, sys
+from pathlib import Path
+from agent.tools.process import run_program
+command = "trap '' TERM; sleep 4721 & touch on; sleep 4722; sleep 4723"
+asyncio.run(run_program(["bash", "-c", command], Path(sys.argv[1]), 60.0, lambda _: True))
+"""
+
+
+def test_nothing_is_left_when_this_program_is_killed(tmp_path: Path) -> None:
+    process = subprocess.Popen([sys.executable, "-c", KILLED, str(tmp_path)])
+    wait_for_file(tmp_path / "on")
+    assert running("sleep 472[12]")
+    process.kill()
+    process.wait()
+    killed_at = time.monotonic()
+    while running("sleep 472[123]"):
+        assert time.monotonic() - killed_at < 5.0
+        time.sleep(0.02)
+
+
+async def test_background_processes_are_told_and_their_guard_is_none(tmp_path: Path) -> None:
+    command = ["bash", "-c", "sleep 4731 >/dev/null 2>&1 & true"]
+    assert (await run_program(command, tmp_path, 20.0, lambda _: True)).left_running
+    assert not (await run_program(["true"], tmp_path, 20.0, lambda _: True)).left_running
+    assert running("sleep 4731") == b""
 
 
 def busy(seconds: float) -> None:

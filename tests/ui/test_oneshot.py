@@ -85,7 +85,7 @@ async def test_stdout_holds_the_answer_alone() -> None:
     run = await once(with_tools())
     assert (run.code, run.out) == (0, "Only this.\n")
     assert run.err.split("\n") == [
-        "server busy (overloaded): trying again in 8 s",
+        "overloaded: trying again in 8 s",
         "📦 folded 7 turns · 12.3k -> 3.1k tokens · 4.2 s · read back: .transcripts/s1.md:1-188",
         "shell ls",
         "shell: 1 line · 2 B · 0.3 s",

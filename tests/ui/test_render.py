@@ -165,11 +165,11 @@ def test_a_retry_counts_down() -> None:
     stage = Stage()
     stage.play(RequestStarted(1, SIZE), RetryScheduled("overloaded", 8.0, 1))
     stage.wait(0)
-    assert stage.lines[0].endswith("server busy (overloaded): trying again in 8 s")
+    assert stage.lines[0].endswith("overloaded: trying again in 8 s")
     stage.wait(3)
     assert stage.lines[0].endswith("trying again in 5 s")
     plain = printed(RequestStarted(1, SIZE), RetryScheduled("overloaded", 8.0, 2), live=False)
-    assert plain == ["", "server busy (overloaded): trying again in 8 s (attempt 2)"]
+    assert plain == ["", "overloaded: trying again in 8 s (attempt 2)"]
 
 
 def test_an_answer_that_broke_off_says_so_before_it_comes_again() -> None:
@@ -184,7 +184,7 @@ def test_an_answer_that_broke_off_says_so_before_it_comes_again() -> None:
         "",
         "Half an",
         "",
-        "server busy (the stream broke): trying again in 1 s",
+        "the stream broke: trying again in 1 s",
         "",
         "Half an answer.",
     ]
