@@ -18,8 +18,8 @@ from agent.providers.base import Request
 from agent.providers.scripted import Answer, Failure, ScriptedProvider
 from agent.tools.approval import Approval
 from agent.tools.base import Action, ToolContext, ToolOutcome
-from agent.tools.limits import keep_media
 from agent.tools.registry import ToolBox
+from agent.transcript.outputs import keep_media
 from agent.transcript.records import SessionRecord
 from agent.transcript.store import Transcript
 from agent.wire import message_to_wire
@@ -99,7 +99,7 @@ class Harness:
     def events(self, text: str, *, max_requests: int = 50, images: int = 0) -> EventStream:
         turn = Turn(self.engine, self.tools, max_requests, 5.0, prepare=self.prepare)
         folder = self.transcript.output_folder
-        kept = (keep_media(PICTURE, folder.parents[1], folder) for _ in range(images))
+        kept = (keep_media(PICTURE, folder, ".transcripts") for _ in range(images))
         return run_turn(turn, text, Attachments(media=tuple(kept)))
 
     def check_requests(self, window: int | None = None) -> None:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import base64
-import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from agent.errors import TranscriptError
 from agent.messages import MediaBlock, scrub
 from agent.tools.base import ToolContext, ToolOutcome
 from agent.tools.paths import shown_path
-from agent.transcript.files import private_folder, replace_private, transcripts_folder
+from agent.transcript.outputs import keep_media, save_output
 
 _MIN_ROOM = 20
-_MAX_NAME = 80
 
 
 @dataclass(frozen=True)
@@ -75,26 +72,6 @@ def _line_start(text: str, limit: int) -> int:
     return start if start > 0 and (start - limit) * 2 <= len(text) - limit else limit
 
 
-def save_output(folder: Path, name: str, content: bytes) -> Path:
-    """Write a new private file in ``folder`` and return its path.
-
-    It is named ``NNNN-<name>``, the name made safe and the number the next free one.
-
-    Raises:
-        TranscriptError: ``folder``, or the folder above it, is a symbolic link or
-            cannot be made.
-        OSError: the file cannot be written; there is none then.
-    """
-    transcripts_folder(folder.parent)
-    private_folder(folder)
-    safe = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip(".-")[-_MAX_NAME:] or "output"
-    numbers = (re.match(r"\d{4,}(?=-)", entry.name) for entry in folder.iterdir())
-    number = max((int(found[0]) for found in numbers if found), default=0) + 1
-    path = folder / f"{number:04d}-{safe}"
-    replace_private(path, content)
-    return path
-
-
 def bounded(
     outcome: ToolOutcome, context: ToolContext, tool_name: str, folder: Path
 ) -> BoundedOutcome:
@@ -116,7 +93,7 @@ def bounded(
         else:
             shown = shown_path(file.resolve(), context.cwd.resolve())
             note = f'the whole output: read_file(path="{shown}", offset=1)'
-    media, lost = _kept(outcome.media, context.cwd, folder)
+    media, lost = _kept(outcome.media, context, folder)
     shown = cap(content, context.max_chars, note)
     return BoundedOutcome(
         content=f"{shown}\n{lost}" if lost else shown,
@@ -128,23 +105,11 @@ def bounded(
 
 
 def _kept(
-    media: tuple[MediaBlock, ...], cwd: Path, folder: Path
+    media: tuple[MediaBlock, ...], context: ToolContext, folder: Path
 ) -> tuple[tuple[MediaBlock, ...], str]:
     """The images and documents with their addresses; what to say where saving failed."""
     try:
-        return tuple(keep_media(item, cwd, folder) for item in media), ""
+        label = shown_path(context.transcripts.resolve(), context.cwd.resolve())
+        return tuple(keep_media(item, folder, label) for item in media), ""
     except (OSError, TranscriptError) as error:
         return media, f"[no copy of it could be saved: {error}]"
-
-
-def keep_media(media: MediaBlock, cwd: Path, folder: Path) -> MediaBlock:
-    """The image or document with its address, saved in ``folder`` unless it has one.
-
-    Raises:
-        OSError, TranscriptError: it cannot be written.
-    """
-    if media.address:
-        return media
-    name = media.media_type.replace("/", ".")
-    file = save_output(folder, name, base64.b64decode(media.data))
-    return replace(media, address=shown_path(file.resolve(), cwd.resolve()))

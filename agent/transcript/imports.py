@@ -9,18 +9,21 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from agent.errors import SessionError
+from agent.errors import SessionError, TranscriptError
 from agent.transcript.files import transcripts_folder
 from agent.transcript.imports_builder import Conversation, Place, Placed, json_lines
 from agent.transcript.imports_claude_code import is_claude_code, read_claude_code
 from agent.transcript.imports_pi import is_pi, read_pi
 from agent.transcript.log import Log
+from agent.transcript.outputs import keep_media
 from agent.transcript.records import (
     Entry,
     InterruptedRecord,
     ModelRecord,
     Record,
     SessionRecord,
+    ToolResultRecord,
+    UserRecord,
     encode,
 )
 from agent.transcript.sessions import new_id
@@ -68,12 +71,25 @@ def save_conversation(folder: Path, session: SessionRecord, conversation: Conver
     transcripts_folder(folder)
     record = replace(session, id=_free_id(folder))
     entries = [
-        Entry(number, round(placed.place.when, 3), placed.record)
+        Entry(number, round(placed.place.when, 3), _with_kept_media(placed.record, folder, record))
         for number, placed in enumerate(_whole(record, conversation), 1)
     ]
     log, _ = Log.create(folder / f"{record.id}.jsonl", map(encode, entries))
     log.close()
     return record.id
+
+
+def _with_kept_media(record: Record, folder: Path, session: SessionRecord) -> Record:
+    """The record with its images and documents saved beside the transcript."""
+    if not (isinstance(record, UserRecord | ToolResultRecord) and record.media):
+        return record
+    whole, cwd = folder.resolve(), Path(session.cwd)
+    label = str(whole.relative_to(cwd) if whole.is_relative_to(cwd) else whole)
+    try:
+        media = tuple(keep_media(item, folder / session.id, label) for item in record.media)
+    except OSError as error:
+        raise TranscriptError(f"cannot save an image in {folder}: {error.strerror}") from error
+    return replace(record, media=media)
 
 
 def _free_id(folder: Path) -> str:

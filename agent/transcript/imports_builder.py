@@ -7,6 +7,8 @@ server accepts them, and what a file leaves open is closed.
 
 from __future__ import annotations
 
+import base64
+import binascii
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -15,8 +17,17 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from agent.errors import SessionError
-from agent.messages import Block, OpaqueBlock, TextBlock, ThinkingBlock, ToolUseBlock, Usage
+from agent.errors import MediaError, SessionError
+from agent.media import load_media
+from agent.messages import (
+    Block,
+    MediaBlock,
+    OpaqueBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolUseBlock,
+    Usage,
+)
 from agent.transcript.records import (
     AssistantEndRecord,
     BlockRecord,
@@ -106,9 +117,9 @@ class Builder:
     _open: set[str] = field(default_factory=set)
     """Calls of the newest message that have no result yet."""
 
-    _held: list[tuple[Place, str]] = field(default_factory=list)
+    _held: list[tuple[Place, str, tuple[MediaBlock, ...]]] = field(default_factory=list)
 
-    def typed(self, place: Place, text: str) -> None:
+    def typed(self, place: Place, text: str, media: tuple[MediaBlock, ...] = ()) -> None:
         """A user's words. Several messages in a row are one, as a server joins them.
 
         What was typed while tools were running comes after their results.
@@ -117,12 +128,13 @@ class Builder:
         if not text.strip():
             return
         if self._open:
-            self._held.append((place, text))
+            self._held.append((place, text, media))
         elif isinstance(last, UserRecord):
-            self._put_last(UserRecord(self.turns, f"{last.text}\n\n{text}"))
+            joined = f"{last.text}\n\n{text}"
+            self._put_last(UserRecord(self.turns, joined, last.media + media))
         else:
             self.turns += 1
-            self._add(place, UserRecord(self.turns, text))
+            self._add(place, UserRecord(self.turns, text, media))
 
     def said(self, placed: Iterable[tuple[Place, Block]]) -> None:
         """Blocks of an assistant message."""
@@ -143,10 +155,12 @@ class Builder:
         self._add(place, AssistantEndRecord(stop_reason, model, usage))
         self._add(place, *map(ToolStartRecord, sorted(self._open)))
 
-    def answered(self, place: Place, call: str, content: str, *, is_error: bool = False) -> None:
-        """A tool's result; ``call`` is the id as the file has it."""
+    def answered(self, place: Place, call: str, content: object, *, is_error: bool = False) -> None:
+        """A tool's result; ``call`` and ``content`` are as the file has them."""
         own = self._call_ids.get(call) or _UNFIT.sub("_", call)
-        self._add(place, ToolResultRecord(own, content, is_error))
+        self._add(
+            place, ToolResultRecord(own, plain(content), is_error, media=tuple(media(content)))
+        )
         self._open.discard(own)
         if not self._open:
             self._go_on()
@@ -209,8 +223,8 @@ class Builder:
         """No result comes any more: what was typed meanwhile takes its turn."""
         self._open.clear()
         held, self._held = self._held, []
-        for place, text in held:
-            self.typed(place, text)
+        for place, text, shown in held:
+            self.typed(place, text, shown)
 
 
 def json_lines(path: Path) -> tuple[list[Line], int]:
@@ -256,6 +270,24 @@ def blocks(content: object) -> Iterator[Block]:
                 yield ToolUseBlock(call, name, given if isinstance(given, dict) else {})
             case _:
                 yield TextBlock(plain(block))
+
+
+def media(content: object) -> Iterator[MediaBlock]:
+    """The images and documents of a content field, in either form, as they may be sent.
+
+    What cannot be sent is left out; :func:`plain` has a note in the place of each.
+    """
+    for block in items(content):
+        match block:
+            case {
+                "type": "image" | "document",
+                "source": {"data": str(data), "media_type": str(media_type)},
+            } | {"type": "image", "data": str(data), "mimeType": str(media_type)}:
+                try:
+                    yield load_media(base64.b64decode(data), media_type)
+                except (MediaError, binascii.Error):
+                    # Other programs keep what a server has refused, too.
+                    continue
 
 
 def strings(entry: Json, *names: str) -> Iterator[str]:

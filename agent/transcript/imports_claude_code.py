@@ -22,6 +22,7 @@ from agent.transcript.imports_builder import (
     Place,
     blocks,
     items,
+    media,
     plain,
     seconds,
     strings,
@@ -157,8 +158,7 @@ class _Reader:
             match block:
                 case {"type": "tool_result", "tool_use_id": str(call)}:
                     error = bool(block.get("is_error"))
-                    result = plain(block.get("content"))
-                    self.builder.answered(place, call, result, is_error=error)
+                    self.builder.answered(place, call, block.get("content"), is_error=error)
                 case _:
                     others.append(block)
         text = plain(others)
@@ -168,14 +168,14 @@ class _Reader:
             return
         elif not (entry.get("isMeta") and self.builder.appended(text)):
             # Else the text of a skill, which that program adds after the call's result.
-            self._typed(place, entry, text)
+            self._typed(place, entry, others)
 
-    def _typed(self, place: Place, entry: Json, text: str) -> None:
+    def _typed(self, place: Place, entry: Json, content: list[object]) -> None:
         parent = "" if entry.get("isMeta") else next(strings(entry, "parentUuid"), "")
         if parent in self.started:
             self.builder.rewound(place, self.started[parent])
         before = self.builder.turns
-        self.builder.typed(place, text)
+        self.builder.typed(place, plain(content), tuple(media(content)))
         self.delivered.clear()
         if parent and self.builder.turns > before:
             self.started[parent] = self.builder.turns

@@ -16,6 +16,7 @@ from agent.transcript.imports_builder import (
     Line,
     Place,
     blocks,
+    media,
     plain,
     seconds,
     strings,
@@ -102,13 +103,14 @@ def _path(lines: Sequence[Line]) -> list[Line]:
 def _message(builder: Builder, place: Place, message: Json) -> None:
     match message["role"]:
         case "user" | "custom" | "hookMessage":
-            builder.typed(place, plain(message.get("content")))
+            content = message.get("content")
+            builder.typed(place, plain(content), tuple(media(content)))
         case "bashExecution" if not message.get("excludeFromContext"):
             command, output = plain(message.get("command")), plain(message.get("output"))
             builder.typed(place, f"Ran `{command}`\n```\n{output}\n```")
         case "toolResult":
-            call, content = str(message.get("toolCallId")), plain(message.get("content"))
-            builder.answered(place, call, content, is_error=bool(message.get("isError")))
+            call, error = str(message.get("toolCallId")), bool(message.get("isError"))
+            builder.answered(place, call, message.get("content"), is_error=error)
         case "assistant":
             builder.said((place, block) for block in blocks(message.get("content")))
             _end(builder, place, message)

@@ -101,8 +101,8 @@ class Said:
 def said(record: Record) -> Said | None:
     """What a record says that can be searched for, if anything."""
     match record:
-        case UserRecord(text=text):
-            return Said("user", text, text)
+        case UserRecord(text=text, attached=attached):
+            return Said("user", "\n".join((text, *attached)), text)
         case BlockRecord(TextBlock(text)):
             return Said("assistant", text, text)
         case BlockRecord(ToolUseBlock(name=name, input=arguments)):

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from agent.errors import TranscriptError
 from agent.tools.base import ToolOutcome
-from agent.tools.limits import bounded, cap, save_output
+from agent.tools.limits import bounded, cap
 from agent.tools.read_file import ReadFile
+from agent.transcript.outputs import save_output
 from tests.tools.support import context_in, run_tool
 
 NOTE = (

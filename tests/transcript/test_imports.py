@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from copy import deepcopy
@@ -29,6 +30,7 @@ from tests.real_records import ABSENT, DATA
 from tests.server.replies import Reply
 from tests.server.rules import check_history
 from tests.server.server import MessagesServer
+from tests.test_media import picture
 
 Json = dict[str, Any]
 
@@ -642,3 +644,20 @@ def test_the_command_imports_searches_and_says_what_it_refuses(tmp_path: Path) -
     missed = run_agent(["search", "hazelnut"], tmp_path, None)
     assert missed.returncode == 1
     assert missed.stdout == "nothing found for 'hazelnut' in this folder's sessions\n"
+
+
+def test_images_come_along_small_enough_to_be_sent(tmp_path: Path) -> None:
+    data = base64.b64encode(picture(3_000, 300)).decode()
+    source = {"type": "base64", "media_type": "image/png", "data": data}
+    file = ClaudeCode()
+    file.user([{"type": "text", "text": "see"}, {"type": "image", "source": source}])
+    file.call("m1", "c1", file_path="chart.png")
+    file.result("c1", [{"type": "image", "source": source}])
+    file.text("m2", "Two charts.")
+    view = imported(file.write(tmp_path / "x"))
+    asked, shown = view.messages[0].media, view.messages[2].media
+    assert [media.media_type for media in asked + shown] == ["image/png"] * 2
+    assert [media.tokens for media in asked + shown] == [56 * 6] * 2
+    for media in asked + shown:
+        assert media.address
+        assert len(base64.b64decode(media.data)) < len(base64.b64decode(data))
