@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import subprocess
@@ -113,7 +114,9 @@ def test_a_killed_terminal_is_resumed_where_it_was(tmp_path: Path) -> None:
 
 
 def test_ctrl_c_stops_a_tool_and_its_children_at_once(tmp_path: Path) -> None:
-    command = "sleep 47 & echo started; sleep 48"
+    # A duration that no other process on the machine has.
+    seconds = f"47.{os.getpid()}"
+    command = f"sleep {seconds} & echo started; sleep {seconds}"
     call = Reply(tool_uses=[ToolUse("shell", {"command": command})])
     with (
         MessagesServer(script=Brain([call, Reply("Understood.")])) as server,
@@ -127,7 +130,7 @@ def test_ctrl_c_stops_a_tool_and_its_children_at_once(tmp_path: Path) -> None:
         assert chat.wait_for_prompt() < 1.0
         say(chat, "what happened?", "Understood.")
         assert "outcome unknown" in str(server.messages_requests[-1].messages)
-        left = subprocess.run(["pgrep", "-f", "sleep 4[78]"], capture_output=True, check=False)
+        left = subprocess.run(["pgrep", "-f", f"sleep {seconds}"], capture_output=True, check=False)
         assert left.stdout == b""
 
 
