@@ -89,7 +89,7 @@ def run_traced(
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=300,
             check=False,
         )
         return Traced(done.returncode, done.stdout, done.stderr, tuple(log.read().splitlines()))

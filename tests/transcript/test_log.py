@@ -21,9 +21,10 @@ from tests.strategies import SESSION
 
 
 def write_log(path: Path, count: int) -> None:
-    log, _ = Log.create(path, ())
-    for number in range(1, count + 1):
-        log.append(UserRecord(number, f"message {number} \u2028 with a separator"))
+    numbers = range(1, count + 1)
+    records = [UserRecord(n, f"message {n} \u2028 with a separator") for n in numbers]
+    entries = [Entry(record.turn, 1.0, record) for record in records]
+    log, _ = Log.create(path, map(encode, entries))
     log.close()
 
 
@@ -37,8 +38,13 @@ def texts(path: Path) -> list[str]:
 
 def test_append_and_read(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
-    write_log(path, 3)
+    write_log(path, 1)
+    log, _ = Log.open(path)
+    for number in (2, 3):
+        log.append(UserRecord(number, f"message {number}"))
+    log.close()
     found = read_log(path)
+    assert texts(path)[1:] == ["message 2", "message 3"]
     assert [entry.seq for entry in found.entries] == [1, 2, 3]
     assert found.skipped == 0
     assert not found.torn
