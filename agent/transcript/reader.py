@@ -8,6 +8,9 @@ from pathlib import Path
 from agent.errors import SessionError
 from agent.transcript.records import BadLineError, Entry, decode
 
+BUFFER_BYTES = 1 << 20
+"""How much is read at once: files are long, and are read from end to end."""
+
 
 class LogReader:
     """The whole records of a log, read one after another: a long log need not fit in memory.
@@ -31,7 +34,7 @@ class LogReader:
         self.skipped, self.torn, self.last = 0, False, 0
         try:
             # Only the newline byte ends a line, never U+2028 and its like.
-            with self.path.open("rb") as lines:
+            with self.path.open("rb", BUFFER_BYTES) as lines:
                 for line in lines:
                     self.torn = not line.endswith(b"\n")
                     if (entry := self._entry(line.removesuffix(b"\n"))) is not None:

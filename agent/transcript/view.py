@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, reduce
+from typing import Any
 
 from agent.messages import (
     Block,
@@ -101,7 +102,7 @@ class View:
     before: View | None = None
     since: tuple[Record, ...] = ()
 
-    @cached_property
+    @property
     def summary_messages(self) -> tuple[Message, ...]:
         """The summary and its answer, or nothing."""
         return _summary_messages(self.summary) if self.summary else ()
@@ -192,16 +193,16 @@ def apply(view: View, record: Record) -> View:
                 return view
             # What was learnt since stays learnt.
             unfolded = reduce(_next, view.since, view.before)
-            back = replace(unfolded, factor=view.factor, window=view.window)
+            back = _changed(unfolded, factor=view.factor, window=view.window)
             return _drop_thinking(back)
         case RewindRecord():
             # Not a step but a choice of steps: see :class:`Replay`.
             return view
         case CompactionRecord():
-            before = replace(view, before=None, since=())
-            return replace(_next(view, record), before=before, since=())
+            before = _changed(view, before=None, since=())
+            return _changed(_next(view, record), before=before, since=())
         case _ if view.before is not None:
-            return replace(_next(view, record), since=(*view.since, record))
+            return _changed(_next(view, record), since=(*view.since, record))
         case _:
             return _next(view, record)
 
@@ -209,7 +210,7 @@ def apply(view: View, record: Record) -> View:
 def _next(view: View, record: Record) -> View:
     match record:
         case SessionRecord(session_id, _, model, system, tools, factor, _):
-            return replace(
+            return _changed(
                 view,
                 session_id=session_id,
                 model=model,
@@ -221,13 +222,13 @@ def _next(view: View, record: Record) -> View:
             closed = close_turn(view)
             return replace(closed, turns=(*closed.turns, Turn(turn, (user_text(text),))))
         case BlockRecord(block):
-            return replace(view, pending=(*view.pending, block), partial="")
+            return _changed(view, pending=(*view.pending, block), partial="")
         case PartialRecord(text):
-            return replace(view, partial=view.partial + text)
+            return _changed(view, partial=view.partial + text)
         case AssistantEndRecord():
             return _end_message(view, record)
         case ToolStartRecord(tool_use_id):
-            return replace(view, started=view.started | {tool_use_id})
+            return _changed(view, started=view.started | {tool_use_id})
         case ToolResultRecord(tool_use_id, content, is_error):
             return _add_results(view, (ToolResultBlock(tool_use_id, content, is_error),))
         case CompactionRecord():
@@ -235,13 +236,24 @@ def _next(view: View, record: Record) -> View:
         case InterruptedRecord():
             return close_turn(view)
         case DiscardedRecord():
-            return replace(view, pending=(), partial="")
+            return _changed(view, pending=(), partial="")
         case ModelRecord(model, factor):
-            return replace(_drop_thinking(view), model=model, factor=factor, window=0)
+            return _changed(_drop_thinking(view), model=model, factor=factor, window=0)
         case ThinkingDroppedRecord():
             return _drop_thinking(view)
         case UnknownRecord() | UncompactRecord() | RewindRecord():
             return view
+
+
+def _changed(view: View, **changes: Any) -> View:
+    """As :func:`dataclasses.replace`, much faster: a long log makes tens of thousands of views."""
+    made = object.__new__(View)
+    values = vars(made)
+    values.update(vars(view))
+    # What was worked out for the one view does not hold for the other.
+    values.pop("messages", None)
+    values.update(changes)
+    return made
 
 
 def close_turn(view: View) -> View:
@@ -253,8 +265,8 @@ def close_turn(view: View) -> View:
     if not view.turns:
         return view
     received = (*view.pending, TextBlock(view.partial)) if view.partial else view.pending
-    view = _add_assistant(replace(view, pending=(), partial=""), received)
-    view = replace(_answer_open_calls(view), started=frozenset(), paused=False)
+    view = _add_assistant(_changed(view, pending=(), partial=""), received)
+    view = _changed(_answer_open_calls(view), started=frozenset(), paused=False)
     if _is_closed(view.turns[-1]):
         return view
     return _with_last_turn(view, (*view.turns[-1].messages, assistant_text(NO_ANSWER)))
@@ -266,7 +278,7 @@ def _is_closed(turn: Turn) -> bool:
 
 def _end_message(view: View, record: AssistantEndRecord) -> View:
     if not view.turns:
-        return replace(view, pending=())
+        return _changed(view, pending=())
     before = _count(view)
     view = _add_assistant(view, view.pending)
     answered = _count(view) > before
@@ -274,7 +286,7 @@ def _end_message(view: View, record: AssistantEndRecord) -> View:
     anchor = None
     if record.prompt_tokens:
         anchor = Anchor(before, record.prompt_tokens, record.usage.output_tokens, answered)
-    view = replace(
+    view = _changed(
         view,
         pending=(),
         partial="",
@@ -334,7 +346,7 @@ def _with_last_turn(
     view: View, messages: tuple[Message, ...], started: frozenset[str] | None = None
 ) -> View:
     turns = (*view.turns[:-1], replace(view.turns[-1], messages=messages))
-    return replace(view, turns=turns, started=view.started if started is None else started)
+    return _changed(view, turns=turns, started=view.started if started is None else started)
 
 
 def _compact(view: View, record: CompactionRecord) -> View:
@@ -347,7 +359,7 @@ def _compact(view: View, record: CompactionRecord) -> View:
         told = told_turn(last, record.told, record.told_messages, known.get(last.number))
         turns = (*before, told)
     return _drop_thinking(
-        replace(
+        _changed(
             view,
             summary=record.summary,
             summary_body=record.body,
@@ -376,4 +388,4 @@ def _drop_thinking(view: View) -> View:
     turns = tuple(
         replace(turn, messages=tuple(without_thinking(turn.messages))) for turn in view.turns
     )
-    return replace(view, turns=turns, anchor=None)
+    return _changed(view, turns=turns, anchor=None)
