@@ -151,30 +151,38 @@ class Replay:
     """
 
     def __init__(self) -> None:
-        self._view = View()
+        self._view: View | None = View()
         self._count = 0
         self._starts: dict[int, int] = {}
+        self._views: dict[int, View | None] = {}
         self._gone: list[tuple[int, int]] = []
 
     def follow(self, record: Record) -> None:
         """Take the next record."""
         match record:
             case RewindRecord(turn) if turn in self._starts:
-                self._go_back(self._starts[turn])
+                self._go_back(turn)
             case UserRecord(turn):
-                self._starts[turn] = self._count
+                self._starts[turn], self._views[turn] = self._count, self._view
+            case CompactionRecord(kept_from=kept_from):
+                # The views before folded turns would hold all that was ever said.
+                self._views = {turn: v for turn, v in self._views.items() if turn >= kept_from}
         self._count += 1
-        if not self._gone:
+        if self._view is not None:
             self._view = apply(self._view, record)
 
-    def _go_back(self, start: int) -> None:
-        self._starts = {turn: first for turn, first in self._starts.items() if first < start}
-        self._gone = [span for span in self._gone if span[0] < start]
-        self._gone.append((start, self._count + 1))
+    def _go_back(self, turn: int) -> None:
+        first, self._view = self._starts[turn], self._views.get(turn)
+        self._starts = {turn: start for turn, start in self._starts.items() if start < first}
+        self._gone = [span for span in self._gone if span[0] < first]
+        self._gone.append((first, self._count + 1))
 
     def view(self, records: Iterable[Record]) -> View:
-        """The view. ``records`` are all that were followed; after a rewind they are read again."""
-        if not self._gone:
+        """The view. ``records`` are all that were followed.
+
+        They are gone through again after a rewind to a turn that had been folded.
+        """
+        if self._view is not None:
             return self._view
         view, gone, first, end = View(), iter(self._gone), 0, 0
         for position, record in enumerate(records):
