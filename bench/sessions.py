@@ -16,6 +16,7 @@ from agent.context.plan import stub_results
 from agent.messages import TextBlock, ThinkingBlock, ToolUseBlock, Usage
 from agent.tools.registry import ToolBox, default_tools
 from agent.transcript.files import private_folder, replace_piecewise
+from agent.transcript.known_facts import with_facts
 from agent.transcript.records import (
     AssistantEndRecord,
     BlockRecord,
@@ -29,7 +30,7 @@ from agent.transcript.records import (
     UserRecord,
     encode,
 )
-from agent.transcript.view import View, apply, with_facts
+from agent.transcript.view import View, apply
 from bench.limit import SENTENCE
 
 MODEL = "claude-sonnet-5-5"

@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import BinaryIO, Literal, TypeAlias
 
 from agent.transcript.readable import Renderer
+from agent.transcript.reader import BUFFER_BYTES
 from agent.transcript.records import Entry
 
 State: TypeAlias = Literal["whole", "behind", "other"]
-
-_CHUNK_BYTES = 1 << 20
 
 
 class Comparison:
@@ -25,7 +24,7 @@ class Comparison:
 
     def __init__(self, path: Path) -> None:
         try:
-            self._file: BinaryIO = path.open("rb")
+            self._file: BinaryIO = path.open("rb", BUFFER_BYTES)
         except OSError:
             self._file = io.BytesIO()
         self._alike = True
@@ -102,6 +101,6 @@ def _crc_of(file: BinaryIO) -> int:
 
 def _pieces(file: BinaryIO, size: int = sys.maxsize) -> Iterator[bytes]:
     """The next ``size`` bytes of a file, as far as there are so many."""
-    while piece := file.read(min(size, _CHUNK_BYTES)):
+    while piece := file.read(min(size, BUFFER_BYTES)):
         size -= len(piece)
         yield piece

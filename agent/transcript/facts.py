@@ -124,8 +124,8 @@ def _joined(earlier: TurnFacts, later: TurnFacts) -> TurnFacts:
     identifiers = {item.text: item.aged(since) for item in earlier.identifiers}
     for item in later.identifiers:
         known = identifiers.get(item.text, item)
-        identifiers[item.text] = replace(
-            item, used=max(item.used, known.used), by_user=item.by_user or known.by_user
+        identifiers[item.text] = item._replace(
+            used=max(item.used, known.used), by_user=item.by_user or known.by_user
         )
     most = _most_identifiers(max(earlier.messages, later.messages))
     return replace(

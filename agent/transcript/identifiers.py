@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from agent.messages import Message, TextBlock, ToolResultBlock, ToolUseBlock
 
@@ -47,8 +47,7 @@ class Kind(StrEnum):
     """A short value with its name that a tool was called with, or something quoted."""
 
 
-@dataclass(frozen=True, slots=True)
-class Identifier:
+class Identifier(NamedTuple):
     """One identifier and how it was mentioned.
 
     ``used`` counts the messages in which the user or the assistant wrote it, calls

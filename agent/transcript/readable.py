@@ -167,8 +167,7 @@ class Renderer:
             case TextBlock(text):
                 return f"{heading}{text}\n\n"
             case ThinkingBlock(thinking):
-                quoted = "".join(f"> {line}\n" for line in thinking.split("\n"))
-                return f"{heading}> (thinking)\n{quoted}\n"
+                return f"{heading}> (thinking)\n{_quoted(thinking)}\n"
             case ToolUseBlock(call_id, name, arguments):
                 self._tool_names[call_id] = name
                 details = _fenced(compact_json(dict(arguments)), "json")
@@ -216,13 +215,18 @@ def _boundary(record: CompactionRecord) -> str:
     )
     if not record.summary or not record.folded_turns:
         return heading
-    return heading + "".join(f"> {line}\n" for line in record.summary.split("\n")) + "\n"
+    return f"{heading}{_quoted(record.summary)}\n"
+
+
+def _quoted(text: str) -> str:
+    indented = text.replace("\n", "\n> ")
+    return f"> {indented}\n"
 
 
 def _fenced(text: str, language: str) -> str:
     """A code block whose fence is longer than any run of backticks in the text."""
-    # Few texts have any, and looking for three is much faster than looking for a run.
-    runs = _BACKTICKS.findall(text) if "```" in text else ()
+    # Many texts have none, and one character is found much faster than a run.
+    runs = _BACKTICKS.findall(text) if "`" in text else ()
     longest = max(map(len, runs), default=2)
     fence = "`" * (longest + 1)
     return f"{fence}{language}\n{text}\n{fence}\n"

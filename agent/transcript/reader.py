@@ -16,6 +16,9 @@ from agent.transcript.records import BadLineError, Entry, SessionRecord, decode,
 
 _NUMBER = re.compile(rb'\{"v":\d+,"seq":(\d{1,18}),')
 
+BUFFER_BYTES = 1 << 20
+"""How much is read at once: files are long, and are read from end to end."""
+
 
 class LogReader:
     """The whole records of a log by number, one after another: a long log need not fit in memory.
@@ -61,8 +64,8 @@ class LogReader:
 
     def _opened(self) -> BinaryIO:
         if self._descriptor is None:
-            return self.path.open("rb")
-        file = os.fdopen(self._descriptor, "rb", closefd=False)
+            return self.path.open("rb", BUFFER_BYTES)
+        file = os.fdopen(self._descriptor, "rb", BUFFER_BYTES, closefd=False)
         file.seek(0)
         return file
 

@@ -16,6 +16,7 @@ from typing import TypeAlias
 from agent.errors import AgentError, SessionError, TranscriptError
 from agent.transcript.companion import Comparison, State, anew
 from agent.transcript.files import open_private, replace_piecewise, transcripts_folder, write_all
+from agent.transcript.known_facts import with_facts
 from agent.transcript.log import Follow, Log
 from agent.transcript.readable import Renderer, Span
 from agent.transcript.reader import LogReader, forked
@@ -30,7 +31,7 @@ from agent.transcript.records import (
     encode,
 )
 from agent.transcript.sessions import new_id
-from agent.transcript.view import Replay, View, apply, with_facts
+from agent.transcript.view import Replay, View, apply
 
 _Take: TypeAlias = Callable[[Follow], tuple[Log, LogReader]]
 """Takes up a log and hands over its entries."""

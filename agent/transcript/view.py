@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, reduce
+from typing import Any
 
 from agent.messages import (
     Block,
@@ -102,7 +103,7 @@ class View:
     before: View | None = None
     since: tuple[Record, ...] = ()
 
-    @cached_property
+    @property
     def summary_messages(self) -> tuple[Message, ...]:
         """The summary and its answer, or nothing."""
         return _summary_messages(self.summary) if self.summary else ()
@@ -151,30 +152,38 @@ class Replay:
     """
 
     def __init__(self) -> None:
-        self._view = View()
+        self._view: View | None = View()
         self._count = 0
         self._starts: dict[int, int] = {}
+        self._views: dict[int, View | None] = {}
         self._gone: list[tuple[int, int]] = []
 
     def follow(self, record: Record) -> None:
         """Take the next record."""
         match record:
             case RewindRecord(turn) if turn in self._starts:
-                self._go_back(self._starts[turn])
+                self._go_back(turn)
             case UserRecord(turn):
-                self._starts[turn] = self._count
+                self._starts[turn], self._views[turn] = self._count, self._view
+            case CompactionRecord(kept_from=kept_from):
+                # The views before folded turns would hold all that was ever said.
+                self._views = {turn: v for turn, v in self._views.items() if turn >= kept_from}
         self._count += 1
-        if not self._gone:
+        if self._view is not None:
             self._view = apply(self._view, record)
 
-    def _go_back(self, start: int) -> None:
-        self._starts = {turn: first for turn, first in self._starts.items() if first < start}
-        self._gone = [span for span in self._gone if span[0] < start]
-        self._gone.append((start, self._count + 1))
+    def _go_back(self, turn: int) -> None:
+        first, self._view = self._starts[turn], self._views.get(turn)
+        self._starts = {turn: start for turn, start in self._starts.items() if start < first}
+        self._gone = [span for span in self._gone if span[0] < first]
+        self._gone.append((first, self._count + 1))
 
     def view(self, records: Iterable[Record]) -> View:
-        """The view. ``records`` are all that were followed; after a rewind they are read again."""
-        if not self._gone:
+        """The view. ``records`` are all that were followed.
+
+        They are gone through again after a rewind to a turn that had been folded.
+        """
+        if self._view is not None:
             return self._view
         view, gone, first, end = View(), iter(self._gone), 0, 0
         for position, record in enumerate(records):
@@ -193,16 +202,16 @@ def apply(view: View, record: Record) -> View:
                 return view
             # What was learnt since stays learnt.
             unfolded = reduce(_next, view.since, view.before)
-            back = replace(unfolded, factor=view.factor, window=view.window)
+            back = _changed(unfolded, factor=view.factor, window=view.window)
             return _drop_thinking(back)
         case RewindRecord():
             # Not a step but a choice of steps: see :class:`Replay`.
             return view
         case CompactionRecord():
-            before = replace(view, before=None, since=())
-            return replace(_next(view, record), before=before, since=())
+            before = _changed(view, before=None, since=())
+            return _changed(_next(view, record), before=before, since=())
         case _ if view.before is not None:
-            return replace(_next(view, record), since=(*view.since, record))
+            return _changed(_next(view, record), since=(*view.since, record))
         case _:
             return _next(view, record)
 
@@ -210,7 +219,7 @@ def apply(view: View, record: Record) -> View:
 def _next(view: View, record: Record) -> View:
     match record:
         case SessionRecord(session_id, _, model, system, tools, factor, _):
-            return replace(
+            return _changed(
                 view,
                 session_id=session_id,
                 model=model,
@@ -223,13 +232,13 @@ def _next(view: View, record: Record) -> View:
             message = user_text(text, *map(TextBlock, attached), *media)
             return replace(closed, turns=(*closed.turns, Turn(turn, (message,))))
         case BlockRecord(block):
-            return replace(view, pending=(*view.pending, block), partial="")
+            return _changed(view, pending=(*view.pending, block), partial="")
         case PartialRecord(text):
-            return replace(view, partial=view.partial + text)
+            return _changed(view, partial=view.partial + text)
         case AssistantEndRecord():
             return _end_message(view, record)
         case ToolStartRecord(tool_use_id):
-            return replace(view, started=view.started | {tool_use_id})
+            return _changed(view, started=view.started | {tool_use_id})
         case ToolResultRecord(tool_use_id, content, is_error, media=media):
             return _add_results(view, (ToolResultBlock(tool_use_id, content, is_error, media),))
         case CompactionRecord():
@@ -237,13 +246,24 @@ def _next(view: View, record: Record) -> View:
         case InterruptedRecord():
             return close_turn(view)
         case DiscardedRecord():
-            return replace(view, pending=(), partial="")
+            return _changed(view, pending=(), partial="")
         case ModelRecord(model, factor):
-            return replace(_drop_thinking(view), model=model, factor=factor, window=0)
+            return _changed(_drop_thinking(view), model=model, factor=factor, window=0)
         case ThinkingDroppedRecord():
             return _drop_thinking(view)
         case UnknownRecord() | UncompactRecord() | RewindRecord():
             return view
+
+
+def _changed(view: View, **changes: Any) -> View:
+    """As :func:`dataclasses.replace`, much faster: a long log makes tens of thousands of views."""
+    made = object.__new__(View)
+    values = vars(made)
+    values.update(vars(view))
+    # What was worked out for the one view does not hold for the other.
+    values.pop("messages", None)
+    values.update(changes)
+    return made
 
 
 def close_turn(view: View) -> View:
@@ -255,8 +275,8 @@ def close_turn(view: View) -> View:
     if not view.turns:
         return view
     received = (*view.pending, TextBlock(view.partial)) if view.partial else view.pending
-    view = _add_assistant(replace(view, pending=(), partial=""), received)
-    view = replace(_answer_open_calls(view), started=frozenset(), paused=False)
+    view = _add_assistant(_changed(view, pending=(), partial=""), received)
+    view = _changed(_answer_open_calls(view), started=frozenset(), paused=False)
     if _is_closed(view.turns[-1]):
         return view
     return _with_last_turn(view, (*view.turns[-1].messages, assistant_text(NO_ANSWER)))
@@ -268,7 +288,7 @@ def _is_closed(turn: Turn) -> bool:
 
 def _end_message(view: View, record: AssistantEndRecord) -> View:
     if not view.turns:
-        return replace(view, pending=())
+        return _changed(view, pending=())
     before = _count(view)
     view = _add_assistant(view, view.pending)
     answered = _count(view) > before
@@ -276,7 +296,7 @@ def _end_message(view: View, record: AssistantEndRecord) -> View:
     anchor = None
     if record.prompt_tokens:
         anchor = Anchor(before, record.prompt_tokens, record.usage.output_tokens, answered)
-    view = replace(
+    view = _changed(
         view,
         pending=(),
         partial="",
@@ -336,7 +356,7 @@ def _with_last_turn(
     view: View, messages: tuple[Message, ...], started: frozenset[str] | None = None
 ) -> View:
     turns = (*view.turns[:-1], replace(view.turns[-1], messages=messages))
-    return replace(view, turns=turns, started=view.started if started is None else started)
+    return _changed(view, turns=turns, started=view.started if started is None else started)
 
 
 def _compact(view: View, record: CompactionRecord) -> View:
@@ -352,7 +372,7 @@ def _compact(view: View, record: CompactionRecord) -> View:
         told = told_turn(last, record.told, record.told_messages, known.get(last.number))
         turns = (*before, told)
     return _drop_thinking(
-        replace(
+        _changed(
             view,
             summary=record.summary,
             summary_body=record.body,
@@ -365,20 +385,8 @@ def _compact(view: View, record: CompactionRecord) -> View:
     )
 
 
-def with_facts(view: View, record: CompactionRecord) -> CompactionRecord:
-    """The compaction of a view, with the facts of all turns that it folds or shortens."""
-    after = _compact(view, record)
-    earlier = {turn.number: turn.facts for turn in view.turns}
-    shortened = tuple(
-        turn.facts
-        for turn in after.turns
-        if turn.facts is not None and turn.facts is not earlier[turn.number]
-    )
-    return replace(record, facts=after.past[len(view.past) :] + shortened)
-
-
 def _drop_thinking(view: View) -> View:
     turns = tuple(
         replace(turn, messages=tuple(without_thinking(turn.messages))) for turn in view.turns
     )
-    return replace(view, turns=turns, anchor=None)
+    return _changed(view, turns=turns, anchor=None)

@@ -17,6 +17,7 @@ from agent.messages import (
     Usage,
     is_thinking,
 )
+from agent.transcript.known_facts import with_facts
 from agent.transcript.records import (
     AssistantEndRecord,
     BlockRecord,
@@ -40,7 +41,6 @@ from agent.transcript.view import (
     View,
     apply,
     build,
-    with_facts,
 )
 from agent.wire import message_to_wire
 from tests.server.rules import check_history
