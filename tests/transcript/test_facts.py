@@ -255,10 +255,10 @@ def _large(seed: int) -> dict[str, str]:
 def test_a_megabyte_costs_little(kind: str) -> None:
     text = _large(1)[kind]
     messages = turn(text, ("bash", {"command": text}, text, True))
-    started = time.perf_counter()
+    started = time.process_time()
     facts = facts_of(1, messages)
     # Three texts of a megabyte: 15-40 ms when nothing else runs.
-    assert time.perf_counter() - started < 0.5
+    assert time.process_time() - started < 1.0
     assert len(facts.identifiers) <= 60
     assert len(facts.asked) <= 2_000
 

@@ -124,9 +124,9 @@ def test_what_stands_between_is_not_read(tmp_path: Path) -> None:
         # A hole that would take minutes and gigabytes.
         file.seek(1 << 36)
         file.write(b"\n" + lines([UserRecord(5_000, "x"), answered(4_000)], 20_000))
-    started = time.monotonic()
+    started = time.process_time()
     (found,) = list_sessions(tmp_path)
-    assert time.monotonic() - started < 1.0
+    assert time.process_time() - started < 1.0
     assert (found.first_words, found.turns, found.tokens) == ("first words", 5_000, 4_000)
 
 
