@@ -230,7 +230,13 @@ class ScriptedSession:
     def set_approver(self, approver: Approver | None) -> None:
         self.approver = approver
 
-    async def send(self, text: str) -> EventStream:
+    async def run_command(self, command: str, emit: Callable[[str], None], *, attach: bool) -> str:
+        emit(f"output of {command}\n")
+        return f"attached: {attach}"
+
+    async def send(
+        self, text: str, should_yield: Callable[[], bool] = lambda: False
+    ) -> EventStream:
         self.sent.append(text)
         said = f"warmed up: {self.warmed_up}" if text == "warm" else f"You said: {text}"
         script = self.scripts.get(text, lambda: answer(said))
