@@ -8,9 +8,12 @@ import re
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
-from pathlib import Path, PurePosixPath
+from pathlib import Path
+from typing import TypeVar
+
+Item = TypeVar("Item")
 
 MOST_FILES = 200_000
 """More are not listed."""
@@ -19,6 +22,8 @@ STALE_SECONDS = 5.0
 """An older list is made anew the next time it is asked for, which does not wait for it."""
 
 _WAIT_SECONDS = 2.0
+_ITEMS_AT_A_TIME = 1_000
+_PAUSE_SECONDS = 0.000_2
 _GIT = ("git", "ls-files", "--cached", "--others", "--exclude-standard", "-z")
 
 
@@ -47,10 +52,11 @@ class FileFinder:
         self._listed.wait(_WAIT_SECONDS)
         wanted = typed.lower()
         letters = re.compile("".join(f"[^{re.escape(c)}]*+{re.escape(c)}" for c in wanted))
+        paths = _yielding(self._paths)
         if wanted:
-            found = (pair for pair in self._paths if letters.match(pair[0]))
+            found = (pair for pair in paths if letters.match(pair[0]))
         else:
-            found = (pair for pair in self._paths if "/" not in pair[1][:-1])
+            found = (pair for pair in paths if "/" not in pair[1][:-1])
         best = heapq.nsmallest(count * 2, found, key=lambda pair: _rank(pair[0], wanted))
         there = (path for _, path in best if os.path.lexists(self._root / path))
         return list(islice(there, count))
@@ -68,13 +74,30 @@ class FileFinder:
     def _list(self) -> None:
         try:
             files = list(islice(_files(self._root), MOST_FILES))
-            folders = {f"{parent}/" for file in files for parent in PurePosixPath(file).parents}
-            folders.discard("./")
-            self._paths = [(path.lower(), path) for path in (*files, *folders)]
+            found = _yielding((*files, *_folders(files)))
+            self._paths = [(path.lower(), path) for path in found]
         finally:
             self._listed_at = self._clock()
             self._listed.set()
             self._listing = False
+
+
+def _yielding(items: Sequence[Item]) -> Iterator[Item]:
+    """The items, with pauses in which the thread that reads keys comes to its turn."""
+    for start in range(0, len(items), _ITEMS_AT_A_TIME):
+        yield from items[start : start + _ITEMS_AT_A_TIME]
+        time.sleep(_PAUSE_SECONDS)
+
+
+def _folders(files: Sequence[str]) -> set[str]:
+    """The folders that the files are in, each with a ``/`` at its end."""
+    folders: set[str] = set()
+    for file in _yielding(files):
+        folder = file.rpartition("/")[0]
+        while folder and f"{folder}/" not in folders:
+            folders.add(f"{folder}/")
+            folder = folder.rpartition("/")[0]
+    return folders
 
 
 def _rank(path: str, wanted: str) -> tuple[bool, int, int, str]:
