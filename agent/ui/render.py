@@ -113,7 +113,8 @@ class EventPrinter:
 
     def output(self, text: str, *, final: bool = False) -> None:
         """Print a piece of what a command of the user's prints; ``final`` ends it."""
-        tail = self._tails.setdefault("", _OutputTail())
+        tail = self._tails.setdefault("", _OutputTail(indent=""))
+        self._spinner.start("running")
         if lines := tail.take_lines(text, final=final):
             self._print(Text("\n".join(lines)), "output")
 
@@ -240,7 +241,8 @@ class EventPrinter:
 class _OutputTail:
     """The last lines of a running tool's output."""
 
-    def __init__(self) -> None:
+    def __init__(self, indent: str = "  ") -> None:
+        self._indent = indent
         self._sanitizer = StreamSanitizer()
         self._lines: deque[str] = deque(maxlen=OUTPUT_LINES)
         self._partial = ""
@@ -261,7 +263,9 @@ class _OutputTail:
 
     def lines(self) -> list[Line]:
         last = [self._partial] if self._partial else []
-        return [[Segment(f"  {line}", Style(dim=True))] for line in [*self._lines, *last]]
+        return [
+            [Segment(f"{self._indent}{line}", Style(dim=True))] for line in [*self._lines, *last]
+        ]
 
 
 def _style(event: Event) -> str:

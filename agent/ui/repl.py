@@ -231,6 +231,7 @@ class _Repl:
 
     async def _run_command(self, line: commands.ShellLine) -> None:
         with self._typing_ahead(), ticking(self._printer):
+            self._printer.output("")
             try:
                 ending = await self._session.run_command(
                     line.command, self._printer.output, attach=line.attach

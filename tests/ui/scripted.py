@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from agent.context.budget import Budget
@@ -201,6 +201,7 @@ SCRIPTS: dict[str, Callable[[], list[Step]]] = {
         TurnStarted(1),
         finished(error=ProviderBusyError("the server stayed busy; try again later")),
     ],
+    "long": lambda: [TurnStarted(1), replace(finished("Long."), seconds=20.1)],
     "boom": lambda: [TurnStarted(1), Fail(KeyError("boom"))],
 }
 

@@ -311,3 +311,14 @@ def test_resuming_shows_the_last_turns(started: Chat) -> None:
     started.wait_for_prompt()
     resumed = started.lines[started.lines.index("resumed s0") :]
     assert resumed == ["resumed s0", "", "> a question", "", "an answer", "", PROMPT]
+
+
+def test_only_a_long_turn_rings_the_bell(started: Chat) -> None:
+    started.type("hello\r")
+    started.wait_for("You said: hello")
+    started.wait_for_prompt()
+    assert b"\x07" not in started.written
+    started.type("long\r")
+    started.wait_for("20.1 s")
+    started.wait_for_prompt()
+    assert started.written.count(b"\x07") == 1
