@@ -160,6 +160,8 @@ class TypedAhead:
                 self._text = text[: text.rfind("\n", 0, -1) + 1]
             case Keys.ControlW:
                 self._text = _LAST_WORD.sub("", text)
+            case Keys.ControlD if not text:
+                self._waiting.append("/exit")
             case Keys.Up if self._waiting and not text:
                 self._text = self._waiting.pop()
             case Keys.BracketedPaste:
