@@ -1,17 +1,20 @@
-"""Files that a user attaches to a message by typing ``@path`` in it."""
+"""What a user attaches to a message: files, by ``@path``, and what commands printed."""
 
 from __future__ import annotations
 
+import asyncio
+import math
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from agent.errors import ToolError
 from agent.messages import MediaBlock
-from agent.tools.base import ToolContext
+from agent.tools.base import ToolContext, ToolOutcome
 from agent.tools.limits import bounded
 from agent.tools.read_file import ReadFile
+from agent.tools.shell import Shell
 
 _MENTION = re.compile(r"(?<![\w@./-])@(?:\"([^\"\n]+)\"|(\S+))")
 _PUNCTUATION = ".,;:!?)]}'\""
@@ -21,8 +24,9 @@ _PUNCTUATION = ".,;:!?)]}'\""
 class Attachments:
     """What belongs to a typed message beside its words.
 
-    ``texts`` are the first pages of text files, each under a line that names the file;
-    ``failures`` say in one line each why a file could not be attached.
+    ``texts`` are what commands printed and the first pages of text files, each under a
+    line that names the command or file; ``failures`` say in one line each why a file could
+    not be attached.
     """
 
     texts: tuple[str, ...] = ()
@@ -33,14 +37,16 @@ class Attachments:
 NOTHING = Attachments()
 
 
-async def attachments_in(text: str, context: ToolContext) -> Attachments:
-    """The files that a text mentions as ``@path`` or ``@"path with spaces"``.
+async def attachments_in(
+    text: str, context: ToolContext, outputs: Sequence[str] = ()
+) -> Attachments:
+    """``outputs``, and the files that a text mentions as ``@path`` or ``@"path with spaces"``.
 
     What names no file is left as words. A file is read as ``read_file`` reads it: capped,
     with how to go on; images and documents are kept in the session's folder. What a
     person attaches needs no approval.
     """
-    texts: list[str] = []
+    texts = list(outputs)
     media: list[MediaBlock] = []
     failures: list[str] = []
     reader = ReadFile()
@@ -72,3 +78,32 @@ def _is_file(path: str, cwd: Path) -> bool:
     except (OSError, ValueError, RuntimeError):
         # Too long for a name, or no path at all: then it is a word.
         return False
+
+
+async def run_command(command: str, context: ToolContext, attached: list[str]) -> str:
+    """Run a command of the user's own, without a time limit; how it ended, in one line.
+
+    To ``attached`` is added what it printed: capped, with the address of the whole. That
+    is also so when this is cancelled, which ends the command.
+
+    :raises ToolError: the command could not be started.
+    """
+    printed: list[str] = []
+
+    def emit(text: str) -> None:
+        printed.append(text)
+        context.emit(text)
+
+    def attach(outcome: ToolOutcome) -> None:
+        kept = bounded(outcome, context, "command", context.transcripts / context.session_id)
+        attached.append(f"[I ran: {command}]\n{kept.content}")
+
+    unbounded = replace(context, emit=emit, timeout_seconds=math.inf)
+    try:
+        outcome = await Shell().run({"command": command}, unbounded)
+    except asyncio.CancelledError:
+        so_far = "".join(printed).rstrip("\n")
+        attach(ToolOutcome(f"{so_far}\n[stopped by the user]".lstrip("\n")))
+        raise
+    attach(outcome)
+    return outcome.content.rpartition("\n")[2]

@@ -273,7 +273,9 @@ async def _open_repl(settings: Settings, wanted: str | None, fork: bool, prompt:
             return INTERRUPTED
     session, warnings = await _make_session(settings, wanted, fork=fork, patient=True)
     try:
-        return await run_repl(session, prompt, notices=warnings)
+        return await run_repl(
+            session, prompt, notices=warnings, vi_mode=settings.vi_mode, bell=settings.bell
+        )
     finally:
         await session.close()
 

@@ -61,13 +61,19 @@ CHECKPOINT_SECONDS = 1.0
 """How much of an answer a power cut may cost."""
 
 
+def never() -> bool:
+    """The answer of who never wants a turn to end early."""
+    return False
+
+
 @dataclass
 class Turn:
     """What one turn works with, and what it adds up.
 
     ``prepare`` is awaited once the user's message is on disk. ``max_requests`` bounds
-    the answers of the turn; ``retry_limit_seconds`` the
-    waiting for a busy server within one request, ``None`` for no bound.
+    the answers of the turn; ``retry_limit_seconds`` the waiting for a busy server within
+    one request, ``None`` for no bound. ``should_yield`` is asked when all results of a
+    message are recorded: where it says yes, the turn ends there, before the next request.
     """
 
     engine: ContextEngine
@@ -75,6 +81,7 @@ class Turn:
     max_requests: int
     retry_limit_seconds: float | None
     prepare: Callable[[], Awaitable[None]]
+    should_yield: Callable[[], bool] = never
     clock: Callable[[], float] = time.monotonic
     usage: Usage = field(default_factory=Usage)
     requests: int = 0
@@ -185,6 +192,9 @@ async def _steps(turn: Turn) -> EventStream:
             async with aclosing(turn.tools.run(call, refusal)) as events:
                 async for event in events:
                     yield event
+        if calls and turn.should_yield():
+            turn.engine.transcript.append(InterruptedRecord("the user went on"))
+            return
     if notice := _stop_notice(turn.stop_reason):
         yield notice
 

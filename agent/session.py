@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from contextlib import aclosing
 from dataclasses import replace
 from pathlib import Path
 
-from agent.attachments import attachments_in
+from agent.attachments import attachments_in, run_command
 from agent.calls import ToolRunner
 from agent.config import Settings
 from agent.context import ladder
@@ -29,7 +30,7 @@ from agent.events import (
     TurnFinished,
     TurnStarted,
 )
-from agent.loop import Turn, run_turn
+from agent.loop import Turn, never, run_turn
 from agent.messages import Message, Usage, scrub
 from agent.models import Models
 from agent.providers.base import Provider
@@ -122,7 +123,17 @@ class Session:
         self._approver = approver
         self._approval = Approval(self._settings.approval, approver)
 
-    async def send(self, text: str) -> EventStream:
+    async def run_command(self, command: str, emit: Callable[[str], None], *, attach: bool) -> str:
+        """Run a command of the user's own; how it ended, in one line.
+
+        ``emit`` is given its output as it comes; with ``attach``, the next message has it, too.
+
+        :raises AgentError: it could not be started.
+        """
+        context = replace(self._tool_context(), emit=emit)
+        return await run_command(command, context, self._outputs if attach else [])
+
+    async def send(self, text: str, should_yield: Callable[[], bool] = never) -> EventStream:
         """Run one turn. Cancelling the consumer stops it and keeps what was received."""
         turn = Turn(
             engine=self._engine,
@@ -130,13 +141,16 @@ class Session:
             max_requests=self._settings.max_requests,
             retry_limit_seconds=None if self._patient else self._settings.retry_limit_seconds,
             prepare=self._learn_limits,
+            should_yield=should_yield,
         )
         try:
-            attached = await attachments_in(text, self._tool_context())
+            attached = await attachments_in(text, self._tool_context(), self._outputs)
             async with aclosing(run_turn(turn, scrub(text), attached)) as events:
                 async for event in events:
-                    if isinstance(event, TurnStarted) and self._folders is not None:
-                        self._folders.add(self._folder)
+                    if isinstance(event, TurnStarted):
+                        self._outputs.clear()
+                        if self._folders is not None:
+                            self._folders.add(self._folder)
                     if isinstance(event, TurnFinished):
                         for warning in self.take_warnings():
                             if warning != str(event.error):
@@ -327,6 +341,7 @@ class Session:
         # What was allowed "always" and what was spent belong to the session that ends.
         self._approval = Approval(self._settings.approval, self._approver)
         self._totals = SessionTotals(0, Usage(), None)
+        self._outputs: list[str] = []
         self._engine = ContextEngine(
             provider=self._provider,
             transcript=transcript,

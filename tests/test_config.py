@@ -51,6 +51,8 @@ OTHER_VALUES: dict[str, tuple[str, str, object]] = {
     "no_bytes_seconds": ("90", "90", 90.0),
     "no_content_seconds": ("0.5", "0.5", 0.5),
     "show_thinking": ("yes", "true", True),
+    "vi_mode": ("on", "true", True),
+    "bell": ("no", "false", False),
     "summary_model": ("small-model", '"small-model"', "small-model"),
     "background_summary": ("yes", "true", True),
 }

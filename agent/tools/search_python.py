@@ -100,6 +100,11 @@ def _matches_in_file(path: Path, pattern: regex.Pattern[str], stop: Stop) -> Ite
             number += data.endswith(b"\n")
 
 
+def files_below(folder: Path) -> Iterator[Path]:
+    """The regular files in a folder that no ``.gitignore`` names; see :func:`_files`."""
+    return _files(folder, _specs_above(folder, folder), Stop())
+
+
 def _files(folder: Path, specs: _Specs | None, stop: Stop) -> Iterator[Path]:
     """The regular files in a folder that are not ignored, in the order of their names.
 

@@ -84,6 +84,20 @@ def parse(text: str) -> CommandLine | None:
     return CommandLine(match[1].lower(), (match[2] or "").strip())
 
 
+@dataclass(frozen=True)
+class ShellLine:
+    """A typed text that is a command for the shell; ``attach``: its output is for the model."""
+
+    command: str
+    attach: bool
+
+
+def parse_shell(text: str) -> ShellLine | None:
+    """The shell's command that a typed text is: ``!command``, or ``!!command`` only to see it."""
+    match = re.fullmatch(r"(!!?)(?!!)\s*(\S.*)", text.strip(), re.DOTALL)
+    return ShellLine(match[2], match[1] == "!") if match else None
+
+
 async def _help(context: CommandContext, _: str) -> bool:
     rows = []
     for command in COMMANDS:
@@ -92,7 +106,10 @@ async def _help(context: CommandContext, _: str) -> bool:
     context.show(views.grid(rows))
     context.say(
         "Enter sends; Alt-Enter, Shift-Enter, Ctrl-J or \\ and Enter make a new line; "
-        "Ctrl-C stops an answer; Ctrl-D leaves.",
+        "Ctrl-G opens your editor; Ctrl-R searches what was typed before; Tab completes "
+        "commands and @files. !command runs a command and tells the model what it printed; "
+        "!!command only shows it. What you send during an answer goes out at its next step; "
+        "Esc or Ctrl-C stops it; Ctrl-D leaves.",
         "dim",
     )
     return False

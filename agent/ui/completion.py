@@ -12,13 +12,18 @@ from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
 from agent.ui.commands import COMMANDS
+from agent.ui.files import FileFinder
 from agent.ui.sanitize import reveal
 
+MOST_FOUND = 50
+"""Paths that a menu offers."""
+
 MAX_ENTRIES = 2000
-"""Folder entries that are looked at; more are no help in a menu."""
+"""Entries of a folder elsewhere that are looked at; more are no help in a menu."""
 
 _COMMAND_WORD = re.compile(r"/[A-Za-z-]*\Z")
-_PATH_WORD = re.compile(r"(?:^|(?<=\s))@([^\s@]*)\Z")
+_PATH_WORD = re.compile(r'(?:^|(?<=\s))@(?:"([^"\n]*)|([^\s"]*))\Z')
+_ELSEWHERE = ("/", "~", "..")
 
 
 def may_complete(text: str) -> bool:
@@ -27,20 +32,44 @@ def may_complete(text: str) -> bool:
 
 
 class PromptCompleter(Completer):
-    """Completes a command at the start of the text, and paths below ``root`` after ``@``."""
+    """Completes a command at the start of the text, and paths after ``@``.
+
+    Paths below ``root`` are found by some of their letters; those elsewhere (``/``, ``~``,
+    ``..``) are completed name by name.
+    """
 
     def __init__(self, root: Path) -> None:
         self._root = root
+        self._finder = FileFinder(root)
 
     def get_completions(
         self, document: Document, complete_event: CompleteEvent
     ) -> Iterable[Completion]:
-        """The completions of what stands before the cursor."""
+        """The completions of what stands before the cursor. May take a while."""
         text = document.text_before_cursor
         if _COMMAND_WORD.match(text):
             return _commands(text)
-        path = _PATH_WORD.search(text)
-        return _paths(self._root, path[1]) if path else ()
+        word = _PATH_WORD.search(text)
+        if word is None:
+            return ()
+        typed = word[1] if word[1] is not None else word[2]
+        if typed.startswith(_ELSEWHERE):
+            paths: Iterable[str] = _paths_elsewhere(self._root, typed)
+        else:
+            paths = self._finder.find(typed, MOST_FOUND)
+        # A name with control characters or quotes cannot be written.
+        return (
+            Completion(_mention(path), start_position=-len(word[0]), display=path)
+            for path in paths
+            if reveal(path, one_line=True) == path and '"' not in path
+        )
+
+
+def _mention(path: str) -> str:
+    """How a text names a file; a folder is left open, to be gone into."""
+    if " " not in path:
+        return f"@{path}"
+    return f'@"{path}' if path.endswith("/") else f'@"{path}"'
 
 
 def _commands(typed: str) -> Iterator[Completion]:
@@ -50,16 +79,16 @@ def _commands(typed: str) -> Iterator[Completion]:
                 yield Completion(f"/{name}", start_position=-len(typed), display_meta=command.help)
 
 
-def _paths(root: Path, typed: str) -> Iterator[Completion]:
-    folder, _, begun = typed.rpartition("/")
-    base = folder or ("/" if typed.startswith("/") else "")
-    for name, is_folder in _entries(root / base):
-        hidden = name.startswith(".") and not begun.startswith(".")
-        # A name with control characters or spaces cannot be typed as one word.
-        odd = reveal(name, one_line=True) != name or " " in name
-        if name.startswith(begun) and not hidden and not odd:
-            shown = f"{name}/" if is_folder else name
-            yield Completion(shown, start_position=-len(begun), display=shown)
+def _paths_elsewhere(root: Path, typed: str) -> Iterator[str]:
+    begun = typed.rpartition("/")[2]
+    before = typed[: len(typed) - len(begun)]
+    try:
+        entries = _entries(root / Path(before).expanduser())
+    except RuntimeError:  # no such user's home
+        return
+    for name, is_folder in entries:
+        if name.startswith(begun) and not (name.startswith(".") and not begun.startswith(".")):
+            yield f"{before}{name}/" if is_folder else f"{before}{name}"
 
 
 def _entries(folder: Path) -> list[tuple[str, bool]]:

@@ -20,13 +20,12 @@ from prompt_toolkit.utils import is_dumb_terminal
 
 from agent.events import SessionEntry
 from agent.ui import figures
+from agent.ui.keys import ESCAPE_SECONDS
 from agent.ui.views import session_lines
 
 _HINT = "type to filter · ↑ ↓ move · Enter resumes · Esc leaves"
 _MOST_ROWS = 12
 _MOST_NUMBERED = 20
-_ESCAPE_SECONDS = 0.1
-"""How long an Esc may turn out to be the first byte of another key."""
 
 
 async def pick_session(
@@ -51,7 +50,7 @@ async def pick_session(
         input=terminal_input,
         output=terminal_output,
     )
-    application.ttimeoutlen = _ESCAPE_SECONDS
+    application.ttimeoutlen = ESCAPE_SECONDS
     return await application.run_async(set_exception_handler=False, handle_sigint=False)
 
 

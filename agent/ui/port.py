@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
@@ -48,8 +49,20 @@ class SessionPort(Protocol):
         """Name who is asked before a tool acts; without one, the answer is no."""
         ...
 
-    def send(self, text: str) -> EventStream:
-        """Run one turn. Cancelling the consumer stops it and keeps what was received."""
+    async def run_command(self, command: str, emit: Callable[[str], None], *, attach: bool) -> str:
+        """Run a command of the user's own; how it ended, in one line.
+
+        ``emit`` is given its output as it comes; with ``attach``, the next message carries
+        it, also when this is cancelled. Raises :class:`agent.errors.AgentError`.
+        """
+        ...
+
+    def send(self, text: str, should_yield: Callable[[], bool] = ...) -> EventStream:
+        """Run one turn. Cancelling the consumer stops it and keeps what was received.
+
+        ``should_yield`` is asked after the tool calls of a message; the turn ends there
+        where it says yes.
+        """
         ...
 
     def take_warnings(self) -> list[str]:

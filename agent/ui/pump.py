@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
-from contextlib import aclosing
+from collections.abc import Coroutine, Iterator
+from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -24,14 +24,21 @@ async def pump(events: EventStream, printer: EventPrinter) -> None:
 
     Cancelling it reaches the stream, which is closed before this returns.
     """
-    ticker = asyncio.create_task(_tick(printer))
-    try:
+    with ticking(printer):
         async with aclosing(events):
             async for event in events:
                 printer.handle(event)
+    printer.finish()
+
+
+@contextmanager
+def ticking(printer: EventPrinter) -> Iterator[None]:
+    """Keep the screen moving until the block is left."""
+    ticker = asyncio.create_task(_tick(printer))
+    try:
+        yield
     finally:
         ticker.cancel()
-    printer.finish()
 
 
 async def _tick(printer: EventPrinter) -> None:

@@ -50,7 +50,8 @@ class EventPrinter:
     """Consumes one event at a time. :meth:`tick` is to be called about ten times a second.
 
     Lines that belong together form a group; a blank line stands between groups.
-    ``clock`` counts seconds and is only compared with itself.
+    ``clock`` counts seconds and is only compared with itself. ``below`` gives the lines
+    that stand below all that moves, for a width in columns.
     """
 
     def __init__(self, console: Console, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -66,6 +67,12 @@ class EventPrinter:
         self._tails: dict[str, _OutputTail] = {}
         self._shown_diff = ""
         self._quiet = False
+        self.below: Callable[[int], list[Line]] = lambda _: []
+
+    @property
+    def live(self) -> bool:
+        """Whether lines on the screen may be redrawn."""
+        return self._region.live
 
     def handle(self, event: Event) -> None:
         """Print one event."""
@@ -101,17 +108,26 @@ class EventPrinter:
             case _:
                 self._end_answer()
                 self.say(describe.progress(event), _style(event))
+        if self._below():
+            self.tick()
+
+    def output(self, text: str, *, final: bool = False) -> None:
+        """Print a piece of what a command of the user's prints; ``final`` ends it."""
+        tail = self._tails.setdefault("", _OutputTail(indent=""))
+        self._spinner.start("running")
+        if lines := tail.take_lines(text, final=final):
+            self._print(Text("\n".join(lines)), "output")
 
     def tick(self) -> None:
         """Move what moves by itself: the spinner, the output of a running tool, a late redraw."""
+        spinner = self._spinner.line()
+        waiting = [*([spinner] if spinner else []), *self._below()]
         if self._answering:
-            waiting = self._spinner.line()
-            self._markdown.show_below([waiting] if waiting else [])
+            self._markdown.show_below(waiting)
             self._markdown.tick()
         elif not self._paused:
             lines = [line for tail in self._tails.values() for line in tail.lines()]
-            spinner = self._spinner.line()
-            self._region.draw([*lines[-OUTPUT_LINES:], *([spinner] if spinner else [])])
+            self._region.draw([*lines[-OUTPUT_LINES:], *waiting])
 
     def pause(self) -> None:
         """Leave the screen to somebody else, such as a question."""
@@ -156,6 +172,9 @@ class EventPrinter:
         self._begin(group)
         self.console.print(text, soft_wrap=True)
 
+    def _below(self) -> list[Line]:
+        return self.below(self._region.width)
+
     def _begin(self, group: str) -> None:
         self._region.erase()
         if self._group != group:
@@ -170,7 +189,7 @@ class EventPrinter:
             self._answering = self._text_in_request = True
             self._begin("answer")
         self._spinner.stop()
-        self._markdown.show_below([])
+        self._markdown.show_below(self._below())
         self._markdown.feed(self._text.feed(text))
 
     def _end_answer(self) -> None:
@@ -222,7 +241,8 @@ class EventPrinter:
 class _OutputTail:
     """The last lines of a running tool's output."""
 
-    def __init__(self) -> None:
+    def __init__(self, indent: str = "  ") -> None:
+        self._indent = indent
         self._sanitizer = StreamSanitizer()
         self._lines: deque[str] = deque(maxlen=OUTPUT_LINES)
         self._partial = ""
@@ -232,9 +252,20 @@ class _OutputTail:
         self._lines.extend(line[:_MAX_LINE] for line in whole[-OUTPUT_LINES:])
         self._partial = partial[:_MAX_LINE]
 
+    def take_lines(self, text: str, *, final: bool) -> list[str]:
+        """Take more output; the lines that are whole, which are then no longer here."""
+        more = self._sanitizer.feed(text) + (self._sanitizer.close() if final else "")
+        *whole, self._partial = (self._partial + more).split("\n")
+        if final and self._partial:
+            whole.append(self._partial)
+            self._partial = ""
+        return whole
+
     def lines(self) -> list[Line]:
         last = [self._partial] if self._partial else []
-        return [[Segment(f"  {line}", Style(dim=True))] for line in [*self._lines, *last]]
+        return [
+            [Segment(f"{self._indent}{line}", Style(dim=True))] for line in [*self._lines, *last]
+        ]
 
 
 def _style(event: Event) -> str:

@@ -8,7 +8,7 @@ import signal
 import sys
 import time
 from collections.abc import Coroutine, Sequence
-from contextlib import aclosing
+from contextlib import AbstractContextManager, aclosing
 from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,13 +17,13 @@ from rich.console import Console
 from rich.text import Text
 
 from agent.context.budget import Budget
-from agent.events import EventStream, TurnStarted
+from agent.events import EventStream, TurnFinished, TurnStarted
 from agent.ui import commands, describe, figures
 from agent.ui.approval import TerminalApprover
 from agent.ui.port import SessionPort
 from agent.ui.prompt import Prompt
 from agent.ui.prompt_history import PromptHistory, default_history_path
-from agent.ui.pump import Foreground, pump
+from agent.ui.pump import Foreground, pump, ticking
 from agent.ui.recap import show_recap
 from agent.ui.render import EventPrinter
 from agent.ui.sanitize import sanitize
@@ -31,6 +31,9 @@ from agent.ui.terminal import quiet_input, signal_handlers
 
 LEAVE_SECONDS = 2.0
 """Two presses of Ctrl-C in an empty box within this time leave."""
+
+LONG_TURN_SECONDS = 20.0
+"""The bell rings at the end of a longer turn."""
 
 LEAVE_HINT = "press Ctrl-D or type /exit to leave"
 
@@ -46,16 +49,20 @@ async def run_repl(
     *,
     history_path: Path | None = None,
     notices: Sequence[str] = (),
+    vi_mode: bool = False,
+    bell: bool = True,
 ) -> int:
     """Chat until the person leaves; returns the exit code (128 + n after signal n).
 
-    ``first_prompt`` is sent first. ``notices`` are told before the first prompt.
+    ``first_prompt`` is sent first. ``notices`` are told before the first prompt; ``bell``
+    rings when a long turn has ended.
     The caller opens the session and closes it afterwards. Must run in the main
     thread, on the terminal of ``sys.stdin`` and ``sys.stdout``.
     """
     history = PromptHistory(history_path or default_history_path())
     console = console or Console(highlight=False)
-    repl = _Repl(session, console, Prompt(history, Path.cwd()), history)
+    prompt = Prompt(history, Path.cwd(), vi_mode=vi_mode)
+    repl = _Repl(session, console, prompt, history, bell=bell)
     with (
         quiet_input(sys.stdin),
         signal_handlers(
@@ -63,6 +70,7 @@ async def run_repl(
                 signal.SIGINT: repl.interrupt,
                 signal.SIGTERM: lambda: repl.end(signal.SIGTERM),
                 signal.SIGHUP: lambda: repl.end(signal.SIGHUP),
+                signal.SIGQUIT: lambda: repl.end(signal.SIGQUIT),
             }
         ),
     ):
@@ -73,13 +81,22 @@ class _Repl:
     """One run of the chat."""
 
     def __init__(
-        self, session: SessionPort, console: Console, prompt: Prompt, history: PromptHistory
+        self,
+        session: SessionPort,
+        console: Console,
+        prompt: Prompt,
+        history: PromptHistory,
+        *,
+        bell: bool,
     ) -> None:
         self._session = session
         self._console = console
         self._prompt = prompt
+        self._ahead = prompt.ahead
         self._history = history
+        self._bell = bell
         self._printer = EventPrinter(console)
+        self._printer.below = self._ahead.lines
         self._foreground = Foreground()
         self._chat: asyncio.Task[None] | None = None
         self._warming: asyncio.Task[None] | None = None
@@ -151,7 +168,7 @@ class _Repl:
         while True:
             self._tell_problems()
             try:
-                text = await self._prompt.text(self._warm_up_once)
+                text = await self._next_text()
             except EOFError:
                 return
             except KeyboardInterrupt:
@@ -162,6 +179,15 @@ class _Repl:
                 continue
             if await self._take(text):
                 return
+
+    async def _next_text(self) -> str:
+        text = self._ahead.next()
+        if text is None:
+            return await self._prompt.text(self._warm_up_once)
+        self._say(f"> {self._prompt.pastes.shown(text)}".replace("\n", "\n  "))
+        text = self._prompt.pastes.whole(text)
+        self._history.append_string(text)
+        return text
 
     def _tell_problems(self) -> None:
         if self._history.problem:
@@ -174,6 +200,10 @@ class _Repl:
 
     async def _take(self, text: str) -> bool:
         """Do what was typed; returns whether to leave."""
+        if (shell := commands.parse_shell(text)) is not None:
+            await self._run(self._run_command(shell))
+            self._console.print()
+            return False
         line = commands.parse(text)
         if line is None:
             await self._send(text)
@@ -181,7 +211,7 @@ class _Repl:
         context = commands.CommandContext(
             session=self._session,
             show=self._console.print,
-            play=lambda events: pump(events, self._printer),
+            play=self._play,
             recap=self._recap,
             prefill=self._prompt.prefill,
             choose=self._prompt.choose,
@@ -192,21 +222,52 @@ class _Repl:
         return leave is True
 
     async def _send(self, text: str) -> None:
-        await self._run(pump(self._sent(text), self._printer))
+        await self._run(self._play(self._sent(text)))
         self._console.print()
+
+    async def _play(self, events: EventStream) -> None:
+        with self._typing_ahead():
+            await pump(events, self._printer)
+
+    async def _run_command(self, line: commands.ShellLine) -> None:
+        with self._typing_ahead(), ticking(self._printer):
+            self._printer.output("")
+            try:
+                ending = await self._session.run_command(
+                    line.command, self._printer.output, attach=line.attach
+                )
+            finally:
+                self._printer.output("", final=True)
+        self._printer.finish()
+        told = " · goes with your next message" if line.attach else ""
+        self._say(f"{ending}{told}", "dim")
+
+    def _typing_ahead(self) -> AbstractContextManager[None]:
+        return self._ahead.listening(self._printer.tick, self.interrupt, paste=self._printer.live)
 
     async def _sent(self, text: str) -> EventStream:
         """A turn's events; until its text is saved, it would be back in the input line."""
         self._prompt.prefill(text)
-        async with aclosing(self._session.send(text)) as events:
+        async with aclosing(self._session.send(text, self._ahead.wants_a_turn)) as events:
             async for event in events:
                 if isinstance(event, TurnStarted):
                     self._prompt.prefill("")
+                elif isinstance(event, TurnFinished):
+                    self._turn_ended(event)
                 yield event
+
+    def _turn_ended(self, event: TurnFinished) -> None:
+        if event.error is not None:
+            # What waits may have been meant for another outcome.
+            self._ahead.hold()
+        if self._bell and event.seconds > LONG_TURN_SECONDS:
+            self._console.bell()
 
     async def _run(self, work: Coroutine[Any, Any, Result]) -> Result | None:
         """Run something that Ctrl-C stops and whose failure is one line."""
         outcome = await self._foreground.run(work)
+        if outcome.interrupted or outcome.error is not None:
+            self._ahead.hold()
         if outcome.interrupted:
             self._printer.interrupted()
         elif outcome.error is not None:

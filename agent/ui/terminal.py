@@ -26,7 +26,7 @@ def quiet_input(stream: TextIO) -> Iterator[None]:
     before = termios.tcgetattr(descriptor)
     mode = termios.tcgetattr(descriptor)
     mode[0] &= ~(termios.ICRNL | termios.INLCR | termios.IGNCR | termios.IXON)
-    mode[3] = (mode[3] & ~(termios.ECHO | termios.ICANON)) | termios.NOFLSH
+    mode[3] = (mode[3] & ~(termios.ECHO | termios.ICANON | termios.IEXTEN)) | termios.NOFLSH
     termios.tcsetattr(descriptor, termios.TCSANOW, mode)
     try:
         yield

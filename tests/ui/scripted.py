@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from agent.context.budget import Budget
@@ -201,6 +201,7 @@ SCRIPTS: dict[str, Callable[[], list[Step]]] = {
         TurnStarted(1),
         finished(error=ProviderBusyError("the server stayed busy; try again later")),
     ],
+    "long": lambda: [TurnStarted(1), replace(finished("Long."), seconds=20.1)],
     "boom": lambda: [TurnStarted(1), Fail(KeyError("boom"))],
 }
 
@@ -230,7 +231,13 @@ class ScriptedSession:
     def set_approver(self, approver: Approver | None) -> None:
         self.approver = approver
 
-    async def send(self, text: str) -> EventStream:
+    async def run_command(self, command: str, emit: Callable[[str], None], *, attach: bool) -> str:
+        emit(f"output of {command}\n")
+        return f"attached: {attach}"
+
+    async def send(
+        self, text: str, should_yield: Callable[[], bool] = lambda: False
+    ) -> EventStream:
         self.sent.append(text)
         said = f"warmed up: {self.warmed_up}" if text == "warm" else f"You said: {text}"
         script = self.scripts.get(text, lambda: answer(said))

@@ -34,10 +34,17 @@ def test_paths_are_completed_after_an_at_sign(tmp_path: Path) -> None:
     (tmp_path / ".hidden").touch()
     (tmp_path / "odd\x1bname").touch()
     (tmp_path / "two words").touch()
-    assert completed(tmp_path, "see @") == ["see @src/"]
-    assert completed(tmp_path, "see @src/") == ["see @src/deep/", "see @src/main.py"]
+    (tmp_path / "src" / "deep" / "data.txt").touch()
+    assert completed(tmp_path, "see @") == ["see @src/", 'see @"two words"', "see @.hidden"]
+    assert completed(tmp_path, "see @src/")[:3] == [
+        "see @src/",
+        "see @src/deep/",
+        "see @src/main.py",
+    ]
     assert completed(tmp_path, "@src/m") == ["@src/main.py"]
+    assert completed(tmp_path, "@MPY") == ["@src/main.py"], "letters in this order, in any case"
     assert completed(tmp_path, "@.h") == ["@.hidden"]
+    assert completed(tmp_path, '@"two w') == ['@"two words"']
     assert completed(tmp_path, "mail me@src") == []
     assert completed(tmp_path, "@no/such/folder/") == []
     assert completed(tmp_path, f"@{tmp_path}/s") == [f"@{tmp_path}/src/"]

@@ -164,14 +164,16 @@ def test_what_was_typed_early_does_not_answer_a_question(started: Chat) -> None:
     started.wait_for("You said: y")
 
 
-def test_text_typed_during_an_answer_is_kept_and_not_echoed(started: Chat) -> None:
+def test_text_typed_during_an_answer_stands_below_it_and_then_in_the_box(started: Chat) -> None:
     started.type("slow\r")
     started.wait_for("word5")
     started.type("later")
-    started.read(0.3)
-    assert "later" not in started.picture
+    assert started.wait_for("> later") < 0.5
+    started.wait_for("word30")
+    assert started.lines[-1] == "> later"
     started.type("\x03")
-    started.wait_for("> later")
+    started.wait_until(lambda: started.lines[-1] == "> later", "the text in the box")
+    assert started.picture.count("later") == 1
     started.type("\r")
     started.wait_for("You said: later")
 
@@ -309,3 +311,14 @@ def test_resuming_shows_the_last_turns(started: Chat) -> None:
     started.wait_for_prompt()
     resumed = started.lines[started.lines.index("resumed s0") :]
     assert resumed == ["resumed s0", "", "> a question", "", "an answer", "", PROMPT]
+
+
+def test_only_a_long_turn_rings_the_bell(started: Chat) -> None:
+    started.type("hello\r")
+    started.wait_for("You said: hello")
+    started.wait_for_prompt()
+    assert b"\x07" not in started.written
+    started.type("long\r")
+    started.wait_for(" · 20 s")
+    started.wait_for_prompt()
+    assert started.written.count(b"\x07") == 1
