@@ -15,12 +15,14 @@ import time
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from email.utils import parsedate_to_datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from agent.errors import AuthenticationError, ProviderBusyError, ProviderError, StreamBrokenError
 from agent.providers.assembly import Assembly
 from agent.providers.base import EndPart, Limits, Part, QuietPart, Request, SummaryForm
 from agent.providers.watch import Patience, Watch
+from agent.tasks import in_daemon
 from agent.wire import compact_json, message_to_wire, tool_to_wire
 
 if TYPE_CHECKING:
@@ -160,7 +162,7 @@ class AnthropicProvider:
     async def _connected(self) -> anthropic.AsyncAnthropic:
         async with self._connecting:
             if self._client is None:
-                sdk = await asyncio.to_thread(importlib.import_module, "anthropic")
+                sdk = await in_daemon(partial(importlib.import_module, "anthropic"))
                 timeout = sdk.Timeout(self._patience.no_bytes_seconds, connect=CONNECT_SECONDS)
                 no_key = self._api_key is None and self._auth_token is None
                 self._client = sdk.AsyncAnthropic(
