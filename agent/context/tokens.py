@@ -240,7 +240,8 @@ class Meter:
 
     def count(self, messages: Sequence[Message]) -> Count:
         """Some messages, uncorrected."""
-        return sum((self._once(message, self._measure) for message in messages), Count())
+        counts = [self._once(message, self._measure) for message in messages]
+        return Count(sum(c.content for c in counts), sum(c.overhead for c in counts))
 
     def forget(self) -> None:
         """Drop the measured messages, after a compaction has replaced most of them."""
