@@ -31,6 +31,9 @@ bench: $(VENV)/.tested
 	$(BIN)/python -m bench.limit
 	$(BIN)/python -m bench.cost
 	$(BIN)/python -m bench.append
+	$(BIN)/python -m bench.start
+	$(BIN)/python -m bench.turn
+	$(BIN)/python -m bench.stream
 
 format: $(VENV)/.tested
 	$(BIN)/ruff format .

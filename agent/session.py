@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import replace
 from pathlib import Path
@@ -36,10 +36,10 @@ from agent.models import Models
 from agent.providers.base import Provider
 from agent.reports import context_report
 from agent.system_prompt import system_prompt
+from agent.tasks import in_daemon
 from agent.tools.approval import Approval
 from agent.tools.base import Approver, ToolContext
 from agent.tools.registry import ToolBox
-from agent.transcript.export import export_session
 from agent.transcript.folders import FolderRegistry
 from agent.transcript.records import (
     START_FACTOR,
@@ -295,16 +295,26 @@ class Session:
 
         :raises SessionError: nothing was said yet, or as :func:`export_session` says.
         """
+        from agent.transcript.export import export_session
+
         if not self._transcript.saved:
             raise SessionError("there is nothing to export yet")
         path = self._cwd / target.expanduser()
         export_session(self._folder, self.id, path)
         return path
 
-    async def warm_up(self) -> None:
-        """Load what the first request needs, in the background. Never raises."""
-        await asyncio.to_thread(self._engine.size)
-        await self._learn_limits()
+    async def warm_up(self, pause: Callable[[], Awaitable[None]] | None = None) -> None:
+        """Load what the first request needs, in the background. Never raises.
+
+        ``pause`` ends when the program may stand still for a moment.
+        """
+        await asyncio.gather(self._learn_limits(), self._load_vocabulary(pause))
+
+    async def _load_vocabulary(self, pause: Callable[[], Awaitable[None]] | None) -> None:
+        if pause is not None:
+            await pause()
+        # Its making holds the interpreter for a tenth of a second and more.
+        await in_daemon(self._engine.size)
 
     async def close(self) -> None:
         """Release what the session holds open."""

@@ -1,9 +1,12 @@
-"""Work in a task of its own that tells things while it goes on."""
+"""Work beside the event loop's own: in a task that tells things, or in a thread."""
 
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine
+from concurrent.futures import Future
+from contextlib import ExitStack
 from typing import Any, Generic, TypeVar
 
 Item = TypeVar("Item")
@@ -42,3 +45,25 @@ class Telling(Generic[Item, Result]):
     def result(self) -> Result:
         """What the work came to; raises what it raised."""
         return self._task.result()
+
+
+async def in_daemon(work: Callable[[], Result]) -> Result:
+    """Run work in a thread of its own, which the program's end does not wait for.
+
+    For work that leaves nothing half done, such as an import.
+    """
+    outcome: Future[Result] = Future()
+    outcome.set_running_or_notify_cancel()
+
+    def settle(_kind: object, error: BaseException | None, _trace: object) -> bool:
+        if error is not None:
+            outcome.set_exception(error)
+        return True
+
+    def run() -> None:
+        with ExitStack() as stack:
+            stack.push(settle)
+            outcome.set_result(work())
+
+    threading.Thread(target=run, daemon=True).start()
+    return await asyncio.wrap_future(outcome)

@@ -137,6 +137,7 @@ def test_version_imports_nothing_heavy() -> None:
 def test_the_prompt_comes_before_the_sdk() -> None:
     loaded = loaded_by("import agent.session, agent.ui.repl, agent.providers.anthropic")
     assert not loaded & {"anthropic", "pydantic", "httpx2", "tiktoken", "markdown_it"}
+    assert not loaded & {"pathspec", "regex", "sqlite3", "PIL"}
 
 
 def test_no_waivers() -> None:

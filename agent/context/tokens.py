@@ -60,11 +60,9 @@ _CJK = r"\u1100-\u11ff\u2e80-\u9fff\ua000-\ua4cf\uac00-\ud7af\uf900-\ufaff\uff00
 _OTHER_SCRIPTS = r"\u0370-\u10ff\u1200-\u1dff\u1f00-\u1fff"
 """Greek to Georgian, and Ethiopic to Khmer and beyond."""
 
-_CJK_CHARACTER = re.compile(f"[{_CJK}]")
-_OTHER_CHARACTER = re.compile(f"[{_OTHER_SCRIPTS}]")
 _SCRIPT_WEIGHTS = (
-    (re.compile(f"[{_CJK}](?:[{_CJK} ]*[{_CJK}])?"), 0.6),
-    (re.compile(f"[{_OTHER_SCRIPTS}](?:[{_OTHER_SCRIPTS} ]*[{_OTHER_SCRIPTS}])?"), 0.75),
+    (f"[{_CJK}](?:[{_CJK} ]*[{_CJK}])?", 0.6),
+    (f"[{_OTHER_SCRIPTS}](?:[{_OTHER_SCRIPTS} ]*[{_OTHER_SCRIPTS}])?", 0.75),
 )
 """Scripts of which newer vocabularies know more than the installed one.
 
@@ -92,14 +90,14 @@ def _count_weighted(encode: Callable[[str], Sequence[int]], text: str) -> float:
     tokens = float(len(encode(text)))
     if not text.isascii():
         for script, weight in _SCRIPT_WEIGHTS:
-            tokens -= (1 - weight) * len(encode(" ".join(script.findall(text))))
+            tokens -= (1 - weight) * len(encode(" ".join(re.findall(script, text))))
     return tokens
 
 
 def count_characters(text: str) -> int:
     """An estimate from characters alone: 4 to a token, of CJK 1.2, of other scripts 2."""
-    wide = len(_CJK_CHARACTER.findall(text))
-    other = len(_OTHER_CHARACTER.findall(text))
+    wide = len(re.findall(f"[{_CJK}]", text))
+    other = len(re.findall(f"[{_OTHER_SCRIPTS}]", text))
     return round((len(text) - wide - other) / 4 + wide / 1.2 + other / 2)
 
 
@@ -242,7 +240,8 @@ class Meter:
 
     def count(self, messages: Sequence[Message]) -> Count:
         """Some messages, uncorrected."""
-        return sum((self._once(message, self._measure) for message in messages), Count())
+        counts = [self._once(message, self._measure) for message in messages]
+        return Count(sum(c.content for c in counts), sum(c.overhead for c in counts))
 
     def forget(self) -> None:
         """Drop the measured messages, after a compaction has replaced most of them."""

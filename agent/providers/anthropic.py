@@ -15,13 +15,16 @@ import time
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
 
 from agent.errors import AuthenticationError, ProviderBusyError, ProviderError, StreamBrokenError
 from agent.providers.assembly import Assembly
 from agent.providers.base import EndPart, Limits, Part, QuietPart, Request, SummaryForm
+from agent.providers.body import BodyEncoder
 from agent.providers.watch import Patience, Watch
-from agent.wire import compact_json, message_to_wire, tool_to_wire
+from agent.tasks import in_daemon
+from agent.wire import compact_json
 
 if TYPE_CHECKING:
     import anthropic
@@ -50,8 +53,6 @@ _LASTING_TYPES = frozenset(
 )
 _MISSING_STATUSES = frozenset({404, 405, 501})
 
-_CACHED: Mapping[str, object] = {"type": "ephemeral"}
-
 
 class AnthropicProvider:
     """One endpoint that speaks the Messages API. Implements :class:`.base.Provider`."""
@@ -71,6 +72,7 @@ class AnthropicProvider:
         self._client: anthropic.AsyncAnthropic | None = None
         self._connecting = asyncio.Lock()
         self._adaptive_thinking: set[str] = set()
+        self._bodies = BodyEncoder()
 
     @property
     def summary_form(self) -> SummaryForm:
@@ -105,8 +107,13 @@ class AnthropicProvider:
         self, client: anthropic.AsyncAnthropic, request: Request, watch: Watch
     ) -> AsyncGenerator[dict[str, object], None]:
         """The events of an answer as dictionaries; pings are not among them."""
-        events = await client.messages.create(
-            **self._prompt(request), max_tokens=request.max_tokens, stream=True
+        sdk = importlib.import_module("anthropic")
+        events = await client.post(
+            "/v1/messages",
+            content=self._body(request, {"max_tokens": request.max_tokens, "stream": True}),
+            cast_to=sdk.types.Message,
+            stream=True,
+            stream_cls=sdk.AsyncStream[sdk.types.RawMessageStreamEvent],
         )
         watch.received = lambda: events.response.num_bytes_downloaded
         async with events:
@@ -119,7 +126,11 @@ class AnthropicProvider:
         client = await self._connected()
         try:
             async with asyncio.timeout(COUNT_SECONDS):
-                counted: object = await client.messages.count_tokens(**self._prompt(request))
+                counted: object = await client.post(
+                    "/v1/messages/count_tokens",
+                    content=self._body(request, {}),
+                    cast_to=importlib.import_module("anthropic").types.MessageTokensCount,
+                )
         except Exception as error:
             # As in stream(): nothing but ProviderError leaves this module.
             translated = self._translated(error)
@@ -160,7 +171,7 @@ class AnthropicProvider:
     async def _connected(self) -> anthropic.AsyncAnthropic:
         async with self._connecting:
             if self._client is None:
-                sdk = await asyncio.to_thread(importlib.import_module, "anthropic")
+                sdk = await in_daemon(partial(importlib.import_module, "anthropic"))
                 timeout = sdk.Timeout(self._patience.no_bytes_seconds, connect=CONNECT_SECONDS)
                 no_key = self._api_key is None and self._auth_token is None
                 self._client = sdk.AsyncAnthropic(
@@ -176,26 +187,11 @@ class AnthropicProvider:
                 )
             return self._client
 
-    def _prompt(self, request: Request) -> dict[str, Any]:
-        """The parts of a request that make up its prompt.
-
-        The end of the system prompt and the end of the messages are marked for the
-        prompt cache: the first outlives compactions, the second is found again by
-        the next request.
-        """
-        prompt: dict[str, Any] = {
-            "model": request.model,
-            "messages": _marked([message_to_wire(message) for message in request.messages]),
-        }
-        if request.system:
-            block = {"type": "text", "text": request.system, "cache_control": dict(_CACHED)}
-            prompt["system"] = [block]
-        if request.tools:
-            prompt["tools"] = [tool_to_wire(tool) for tool in request.tools]
+    def _body(self, request: Request, more: dict[str, object]) -> bytes:
         if request.model in self._adaptive_thinking:
             # Without it a user sees nothing of what the model does between tool calls.
-            prompt["thinking"] = {"type": "adaptive", "display": "summarized"}
-        return prompt
+            more["thinking"] = {"type": "adaptive", "display": "summarized"}
+        return self._bodies.encode(request, more)
 
     def _translated(self, error: Exception) -> ProviderError:
         """An exception of the SDK or of its transport as one of ours."""
@@ -219,13 +215,6 @@ class AnthropicProvider:
         if type(error).__module__.startswith(("httpx", "httpcore")):
             return kind(f"the connection failed: {_words(error)}")
         return kind(f"the server's answer cannot be read: {_words(error)}")
-
-
-def _marked(messages: list[dict[str, object]]) -> list[dict[str, object]]:
-    content = messages[-1]["content"]
-    if isinstance(content, list) and content:
-        messages[-1]["content"] = [*content[:-1], {**content[-1], "cache_control": dict(_CACHED)}]
-    return messages
 
 
 def _status_error(error: anthropic.APIStatusError) -> ProviderError:

@@ -13,7 +13,6 @@ from agent.tools.arguments import object_schema, one_line, text
 from agent.tools.base import Action, ToolContext, ToolOutcome
 from agent.tools.paths import Target, explained, resolve
 from agent.tools.search import Query, glob_filter
-from agent.tools.search_python import search_with_python
 from agent.tools.search_ripgrep import search_with_ripgrep
 
 _MAX_GLOB_CHARS = 300
@@ -53,6 +52,8 @@ class Grep:
             mode = query.target.path.lstat().st_mode
         if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
             raise ToolError(f"Cannot search {query.target.shown}: it is no file and no folder.")
+        from agent.tools.search_python import search_with_python
+
         program = shutil.which("rg")
         if program:
             found = await search_with_ripgrep(program, query, context.timeout_seconds)

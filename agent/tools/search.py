@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from pathspec import GitIgnoreSpec
-
 from agent.messages import scrub
 from agent.tools.paths import Target, shown_path
 
@@ -88,6 +86,8 @@ def glob_filter(glob: str) -> Callable[[str], bool]:
 
     A glob without a slash fits a name in any folder; an empty one fits everything.
     """
+    from pathspec import GitIgnoreSpec
+
     if not glob:
         return lambda _: True
     wanted = not glob.startswith("!")

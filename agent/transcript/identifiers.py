@@ -287,8 +287,6 @@ _KINDS: Sequence[tuple[str, Kind | None]] = (
 )
 """What tokens look like; the first that fits decides. What is of no kind is no identifier."""
 
-_PATTERNS = tuple((re.compile(pattern), kind) for pattern, kind in _KINDS)
-
 
 def _kind(text: str) -> Kind | None:
-    return next((kind for pattern, kind in _PATTERNS if pattern.fullmatch(text)), None)
+    return next((kind for pattern, kind in _KINDS if re.fullmatch(pattern, text)), None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Protocol
 
@@ -141,8 +141,11 @@ class SessionPort(Protocol):
         """
         ...
 
-    async def warm_up(self) -> None:
-        """Import what the first request needs, in the background. Never raises."""
+    async def warm_up(self, pause: Callable[[], Awaitable[None]] | None = None) -> None:
+        """Import what the first request needs, in the background. Never raises.
+
+        ``pause`` ends when the program may stand still for a moment.
+        """
         ...
 
     async def close(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from pathlib import Path
 
 from prompt_toolkit.filters import Condition
@@ -70,7 +71,14 @@ class Prompt:
         if vi_mode:
             self._texts.app.timeoutlen = _VI_PAUSE_SECONDS
         self._prefilled = ""
-        self._answers: PromptSession[str] = PromptSession(
+
+    def on_key(self, heard: Callable[[], None]) -> None:
+        """Have ``heard`` called at every key of a text, before it has an effect."""
+        self._texts.app.key_processor.before_key_press += lambda _: heard()
+
+    @cached_property
+    def _answers(self) -> PromptSession[str]:
+        return PromptSession(
             history=DummyHistory(), style=_STYLE, input=self._input, output=self._output
         )
 

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Coroutine, Sequence
 from contextlib import AbstractContextManager, aclosing
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,8 +19,10 @@ from rich.text import Text
 
 from agent.context.budget import Budget
 from agent.events import EventStream, TurnFinished, TurnStarted
+from agent.tasks import in_daemon
 from agent.ui import commands, describe, figures
 from agent.ui.approval import TerminalApprover
+from agent.ui.gentle import GentleImports
 from agent.ui.port import SessionPort
 from agent.ui.prompt import Prompt
 from agent.ui.prompt_history import PromptHistory, default_history_path
@@ -117,6 +120,7 @@ class _Repl:
             self._session.set_approver(None)
             await _stop(self._chat, self._warming)
         if self._signal != signal.SIGHUP and self._session.saved:
+            self._printer.finish()
             line = f"resume with: agent chat --resume {figures.one_line(self._session.id)}"
             self._say(line, "dim")
         if self._signal:
@@ -281,8 +285,10 @@ class _Repl:
 
     async def _warm_up(self) -> None:
         """Import what the first answer needs, while the person types."""
-        await self._session.warm_up()
-        await asyncio.to_thread(import_module, "agent.ui.answer")
+        with GentleImports() as imports:
+            self._prompt.on_key(imports.typed)
+            await self._session.warm_up(imports.pause)
+            await in_daemon(partial(import_module, "agent.ui.answer"))
 
 
 async def _stop(*tasks: asyncio.Task[None] | None) -> None:

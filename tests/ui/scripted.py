@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -334,7 +334,7 @@ class ScriptedSession:
         target.write_text("transcript", encoding="utf-8")
         return target
 
-    async def warm_up(self) -> None:
+    async def warm_up(self, pause: Callable[[], Awaitable[None]] | None = None) -> None:
         self.warmed_up = True
 
     async def close(self) -> None:

@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 WAIT_SECONDS = 20.0
 
 # The shell leads a session without a terminal: the one that it opens becomes its own.
-_ON_TERMINAL = 'exec "$@" <"$TERMINAL" >"$TERMINAL" 2>&1'
+ON_TERMINAL = 'exec "$@" <"$TERMINAL" >"$TERMINAL" 2>&1'
 
 
 class Chat:
@@ -45,7 +45,7 @@ class Chat:
         self._mode = termios.tcgetattr(self._slave)
         self.written = b""
         self._process = subprocess.Popen(
-            ["/bin/sh", "-c", _ON_TERMINAL, "sh", sys.executable, "-m", *arguments],
+            ["/bin/sh", "-c", ON_TERMINAL, "sh", sys.executable, "-m", *arguments],
             cwd=cwd,
             env={**env, "TERMINAL": os.ttyname(self._slave)},
             start_new_session=True,
