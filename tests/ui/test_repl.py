@@ -159,7 +159,7 @@ def test_what_was_typed_early_does_not_answer_a_question(started: Chat) -> None:
     assert "decision" not in started.picture
     started.type("\r")
     started.wait_for("decision False False")
-    started.wait_for("│ +new")
+    started.wait_for("│ 2 +new")
     started.type("\r")
     started.wait_for("You said: y")
 
