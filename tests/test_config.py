@@ -50,7 +50,8 @@ OTHER_VALUES: dict[str, tuple[str, str, object]] = {
     "retry_limit_seconds": ("10", "10", 10.0),
     "no_bytes_seconds": ("90", "90", 90.0),
     "no_content_seconds": ("0.5", "0.5", 0.5),
-    "show_thinking": ("yes", "true", True),
+    "show_thinking": ("no", "false", False),
+    "plain": ("yes", "true", True),
     "summary_model": ("small-model", '"small-model"', "small-model"),
     "background_summary": ("yes", "true", True),
 }

@@ -27,6 +27,14 @@ def emit(console: Console, segments: Sequence[Segment]) -> None:
     console.print(Segments(segments), end="", crop=False)
 
 
+def terminal_console(*, plain: bool = False) -> Console:
+    """The console of stdout; text only where ``plain`` or the terminal asks for it."""
+    console = Console(highlight=False)
+    if plain or console.no_color or console.is_dumb_terminal:
+        return Console(highlight=False, color_system=None, no_color=True)
+    return console
+
+
 def is_live(console: Console) -> bool:
     """Whether lines may be redrawn: a real terminal, and nobody asked for plain output."""
     return console.is_interactive and not console.is_dumb_terminal and not console.no_color

@@ -5,30 +5,38 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from prompt_toolkit.filters import Condition
+from prompt_toolkit.application import run_in_terminal
+from prompt_toolkit.filters import Always, Condition
+from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.history import DummyHistory, History
 from prompt_toolkit.input import Input
 from prompt_toolkit.input.defaults import create_input
 from prompt_toolkit.input.typeahead import get_typeahead, store_typeahead
 from prompt_toolkit.key_binding import KeyPress
-from prompt_toolkit.output import Output
+from prompt_toolkit.output import ColorDepth, Output
 from prompt_toolkit.output.defaults import create_output
 from prompt_toolkit.shortcuts import PromptSession
 from prompt_toolkit.styles import Style
+from prompt_toolkit.utils import is_dumb_terminal
 
 from agent.events import SessionEntry
 from agent.ui.completion import PromptCompleter, may_complete
 from agent.ui.keys import prompt_keys
 from agent.ui.picker import pick_session
+from agent.ui.status import STATUS_STYLE, Status, status_line
 
-_STYLE = Style.from_dict({"prompt": "bold ansigreen", "question": "bold ansiyellow"})
+_STYLE = Style.from_dict(
+    {"prompt": "bold ansigreen", "question": "bold ansiyellow", **STATUS_STYLE}
+)
 _MENU_ROWS = 6
 
 
 class Prompt:
     """Reads what a person types: texts to send, and answers to questions.
 
-    The process's Ctrl-C signal is left alone; keys are read raw.
+    The process's Ctrl-C signal is left alone; keys are read raw. ``status`` is what the
+    line under the texts says; ``show_more`` prints more at Ctrl-O. ``plain``
+    shows no colour, no menu and no status line.
     """
 
     def __init__(
@@ -37,9 +45,20 @@ class Prompt:
         root: Path,
         terminal_input: Input | None = None,
         terminal_output: Output | None = None,
+        status: Callable[[], Status] | None = None,
+        show_more: Callable[[], None] | None = None,
+        *,
+        plain: bool = False,
     ) -> None:
+        self._status = status
         self._input = terminal_input or create_input()
         self._output = terminal_output or create_output()
+        # Given no output, prompt_toolkit asks without moving the cursor on a dumb terminal.
+        output = None if is_dumb_terminal() else self._output
+        style, depth = (None, ColorDepth.DEPTH_1_BIT) if plain else (_STYLE, None)
+        keys = prompt_keys()
+        if show_more is not None:
+            keys.add("c-o")(lambda _: run_in_terminal(show_more))
         self._texts: PromptSession[str] = PromptSession(
             [("class:prompt", "> ")],
             multiline=True,
@@ -47,16 +66,24 @@ class Prompt:
             history=history,
             completer=PromptCompleter(root),
             complete_in_thread=True,
-            complete_while_typing=Condition(self._may_complete),
+            complete_while_typing=Condition(lambda: not plain and self._may_complete()),
             reserve_space_for_menu=_MENU_ROWS,
-            key_bindings=prompt_keys(),
-            style=_STYLE,
+            key_bindings=keys,
+            style=style,
+            color_depth=depth,
+            bottom_toolbar=self._status_line if status and not plain else None,
             input=self._input,
-            output=self._output,
+            output=output,
         )
+        # The status stands right under the text, not at the end of the screen.
+        self._texts.layout.current_window.dont_extend_height = Always()
         self._prefilled = ""
         self._answers: PromptSession[str] = PromptSession(
-            history=DummyHistory(), style=_STYLE, input=self._input, output=self._output
+            history=DummyHistory(),
+            style=style,
+            color_depth=depth,
+            input=self._input,
+            output=output,
         )
 
     async def choose(self, sessions: Sequence[SessionEntry]) -> str | None:
@@ -66,6 +93,14 @@ class Prompt:
     def prefill(self, text: str) -> None:
         """Let the next text begin with this one, to be changed or sent."""
         self._prefilled = text
+
+    def _status_line(self) -> StyleAndTextTuples:
+        columns = self._output.get_size().columns
+        return status_line(self._status(), columns - 1) if self._status else []
+
+    def redraw(self) -> None:
+        """Show what has changed in the status."""
+        self._texts.app.invalidate()
 
     def _may_complete(self) -> bool:
         return may_complete(self._texts.default_buffer.document.text_before_cursor)

@@ -144,6 +144,14 @@ class EventPrinter:
         """Tell that this diff stands on the screen already; its result will not repeat it."""
         self._tools.diff_was_shown(diff)
 
+    def show_whole(self, address: str) -> None:
+        """Print the last tool result whole; asked again, the one before it.
+
+        ``address`` is where everything can be read.
+        """
+        lines = self._tools.next_whole(address) or [Text("no more results of this turn", "dim")]
+        self.console.print(*lines, Text(), sep="\n", soft_wrap=True)
+
     def interrupted(self) -> None:
         """End what is on the screen after the stream of events was cancelled."""
         self.finish()

@@ -17,9 +17,11 @@ from rich.console import Console
 from rich.text import Text
 
 from agent.context.budget import Budget
-from agent.events import EventStream, TurnStarted
+from agent.events import ContextSize, EventStream, TurnStarted
 from agent.ui import commands, describe, figures
 from agent.ui.approval import TerminalApprover
+from agent.ui.clipboard import copy
+from agent.ui.live import is_live, terminal_console
 from agent.ui.port import SessionPort
 from agent.ui.prompt import Prompt
 from agent.ui.prompt_history import PromptHistory, default_history_path
@@ -27,6 +29,7 @@ from agent.ui.pump import Foreground, pump
 from agent.ui.recap import show_recap
 from agent.ui.render import EventPrinter
 from agent.ui.sanitize import sanitize
+from agent.ui.status import Status
 from agent.ui.terminal import quiet_input, signal_handlers
 
 LEAVE_SECONDS = 2.0
@@ -46,16 +49,19 @@ async def run_repl(
     *,
     history_path: Path | None = None,
     notices: Sequence[str] = (),
+    plain: bool = False,
+    show_thinking: bool = True,
 ) -> int:
     """Chat until the person leaves; returns the exit code (128 + n after signal n).
 
     ``first_prompt`` is sent first. ``notices`` are told before the first prompt.
+    ``plain`` shows text only: no colour, nothing that moves, no status line.
     The caller opens the session and closes it afterwards. Must run in the main
     thread, on the terminal of ``sys.stdin`` and ``sys.stdout``.
     """
     history = PromptHistory(history_path or default_history_path())
-    console = console or Console(highlight=False)
-    repl = _Repl(session, console, Prompt(history, Path.cwd()), history)
+    console = console or terminal_console(plain=plain)
+    repl = _Repl(session, EventPrinter(console, show_thinking=show_thinking), history)
     with (
         quiet_input(sys.stdin),
         signal_handlers(
@@ -72,20 +78,27 @@ async def run_repl(
 class _Repl:
     """One run of the chat."""
 
-    def __init__(
-        self, session: SessionPort, console: Console, prompt: Prompt, history: PromptHistory
-    ) -> None:
+    def __init__(self, session: SessionPort, printer: EventPrinter, history: PromptHistory) -> None:
         self._session = session
-        self._console = console
-        self._prompt = prompt
+        self._console = printer.console
+        self._status = _status(session, None)
+        self._prompt = Prompt(
+            history,
+            Path.cwd(),
+            status=lambda: self._status,
+            show_more=lambda: self._printer.show_whole(str(self._session.transcript)),
+            plain=not is_live(self._console),
+        )
         self._history = history
-        self._printer = EventPrinter(console)
+        self._printer = printer
         self._foreground = Foreground()
         self._chat: asyncio.Task[None] | None = None
         self._warming: asyncio.Task[None] | None = None
         self._signal = 0
         self._problems: list[str] = []
         self._interrupted_at = -LEAVE_SECONDS
+        # Measuring takes a while before the first time.
+        self._measured = False
 
     async def run(self, first_prompt: str | None, notices: Sequence[str]) -> int:
         """Everything from the first line to the last."""
@@ -150,6 +163,7 @@ class _Repl:
             await self._send(first_prompt)
         while True:
             self._tell_problems()
+            self._status = _status(self._session, self._session.size if self._measured else None)
             try:
                 text = await self._prompt.text(self._warm_up_once)
             except EOFError:
@@ -185,6 +199,8 @@ class _Repl:
             recap=self._recap,
             prefill=self._prompt.prefill,
             choose=self._prompt.choose,
+            copy=lambda text: copy(text, sys.stdout),
+            answer=self._printer.last_answer,
         )
         leave = await self._run(commands.run(context, line))
         if not leave:
@@ -192,6 +208,7 @@ class _Repl:
         return leave is True
 
     async def _send(self, text: str) -> None:
+        self._measured = True
         await self._run(pump(self._sent(text), self._printer))
         self._console.print()
 
@@ -221,6 +238,9 @@ class _Repl:
     async def _warm_up(self) -> None:
         """Import what the first answer needs, while the person types."""
         await self._session.warm_up()
+        self._measured = True
+        self._status = _status(self._session, self._session.size)
+        self._prompt.redraw()
         await asyncio.to_thread(import_module, "agent.ui.answer")
 
 
@@ -237,6 +257,17 @@ def _short(path: Path) -> str:
     """A path with the home folder as ``~``."""
     home = Path.home()
     return f"~/{path.relative_to(home)}" if path.is_relative_to(home) else str(path)
+
+
+def _status(session: SessionPort, size: ContextSize | None) -> Status:
+    return Status(
+        model=session.model,
+        budget=session.budget.tokens,
+        context=size,
+        cost=session.totals().cost,
+        approval_mode=session.approval_mode,
+        folder=_short(Path.cwd()),
+    )
 
 
 def _budget(budget: Budget) -> str:

@@ -82,13 +82,12 @@ class ToolCalls:
         self._results.append((call, event))
         self._to_show = 0
         result = Text(describe.tool_result(event), "red" if event.is_error else "dim")
-        said = _returned(event)
+        known = _has_diff(event) and event.diff == self._shown_diff
+        said = [] if known else _returned(event)
         limit = DIFF_LINES if _has_diff(event) else RESULT_LINES
         limit = ERROR_LINES if event.is_error else limit
-        if _has_diff(event) and event.diff == self._shown_diff:
-            said = []
         self._shown_diff = ""
-        shown = [Text("  ").append_text(line) for line in said[:limit]]
+        shown = [Text("  ").append_text(_preview(line)) for line in said[:limit]]
         if len(said) > limit:
             more = figures.count(len(said) - limit, "more line")
             shown.append(Text(f"  … {more}: Ctrl-O", "dim"))
@@ -96,18 +95,21 @@ class ToolCalls:
             return [*shown, Text("  ").append_text(result)]
         return [call_line(call, result, width), *shown]
 
-    def next_whole(self) -> list[Text]:
-        """The last result whole; asked again, the one before it, and so on; then nothing."""
+    def next_whole(self, address: str) -> list[Text]:
+        """The last result whole; asked again, the one before it, and so on; then nothing.
+
+        ``address`` is where what is too long for a screen can be read.
+        """
         self._to_show += 1
         if self._to_show > len(self._results):
             self._to_show = 0
             return []
         call, event = self._results[-self._to_show]
-        said = _returned(event, max_line=0)
+        said = _returned(event)
         lines = [call_line(call, Text(describe.tool_result(event), "dim")), *said[:WHOLE_LINES]]
         if len(said) > WHOLE_LINES:
             more = figures.count(len(said) - WHOLE_LINES, "more line")
-            lines.append(Text(f"… {more}", "dim"))
+            lines.append(Text(f"… {more}: {figures.one_line(address)}", "dim"))
         return lines
 
 
@@ -127,15 +129,19 @@ def _has_diff(event: ToolCallFinished) -> bool:
     return bool(event.diff) and not event.is_error
 
 
-def _returned(event: ToolCallFinished, max_line: int = _MAX_LINE) -> list[Text]:
-    """The lines of a result, harmless, each cut to a length worth showing (0: not cut)."""
+def _returned(event: ToolCallFinished) -> list[Text]:
+    """The lines of a result, harmless."""
     if _has_diff(event):
         return diff_lines(event.diff)
-    lines = sanitize(event.content).rstrip("\n").split("\n")
-    return [
-        Text(line if not max_line or len(line) <= max_line else line[:max_line] + "…", "dim")
-        for line in lines
-    ]
+    return [Text(line) for line in sanitize(event.content).rstrip("\n").split("\n")]
+
+
+def _preview(line: Text) -> Text:
+    """A line, cut to a length worth showing; dimmed, if it has no colours of its own."""
+    if not line.spans:
+        line.style = "dim"
+    line.truncate(_MAX_LINE, overflow="ellipsis")
+    return line
 
 
 class _OutputTail:

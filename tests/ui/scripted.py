@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from agent.context.budget import Budget
@@ -281,6 +281,10 @@ class ScriptedSession:
     @property
     def budget(self) -> Budget:
         return Budget(SIZE.budget, SIZE.window, 32_000, 8_000, "table")
+
+    @property
+    def size(self) -> ContextSize:
+        return SIZE if self.sent else replace(SIZE, tokens=3_100, exact=False)
 
     def context(self) -> ContextReport:
         turns = (TurnSize(8, 9_000, "eighth question", ".transcripts/s1.md:189-300"),)

@@ -309,3 +309,24 @@ def test_resuming_shows_the_last_turns(started: Chat) -> None:
     started.wait_for_prompt()
     resumed = started.lines[started.lines.index("resumed s0") :]
     assert resumed == ["resumed s0", "", "> a question", "", "an answer", "", PROMPT]
+
+
+def test_ctrl_o_shows_the_last_results_whole(started: Chat) -> None:
+    started.type("tools\r")
+    for count in (1, 2):
+        started.wait_for_count("y yes · a always", count)
+        started.read(0.2)
+        started.type("y\r")
+    started.wait_for(TURN_LINE)
+    started.wait_for_prompt()
+    assert "  line 2" in started.lines
+    assert "line 15" not in started.picture
+    started.type("half a text")
+    started.type("\x0f")
+    started.wait_for("● edit_file x.py · +1 -1 · 0.1 s")
+    started.type("\x0f")
+    started.wait_for("line 15")
+    started.type("\x0f")
+    started.wait_for("no more results of this turn")
+    started.wait_for("> half a text")
+    assert not started.picture.count("> half a text") > 1
