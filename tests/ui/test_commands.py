@@ -105,7 +105,16 @@ async def test_help_shows_every_command_with_its_aliases() -> None:
 def test_the_table_has_what_was_promised() -> None:
     names = {name for command in COMMANDS for name in (command.name, *command.aliases)}
     promised = "help compact reset resume sessions context tokens messages system model cost"
-    assert names == {*promised.split(), "uncompact", "rewind", "fork", "export", "exit", "quit"}
+    assert names == {
+        *promised.split(),
+        "uncompact",
+        "rewind",
+        "fork",
+        "copy",
+        "export",
+        "exit",
+        "quit",
+    }
 
 
 @pytest.mark.parametrize(
