@@ -80,10 +80,7 @@ class EventPrinter:
                 self._think(text)
             case ToolOutput():
                 self._tools.output(event)
-            case TurnStarted():
-                self._tools.begin_turn()
-                self._spinner.start("working")
-            case RequestFinished():
+            case TurnStarted() | RequestFinished():
                 self._spinner.received = 0
                 self._spinner.start("working")
             case RequestStarted():
@@ -149,7 +146,7 @@ class EventPrinter:
 
         ``address`` is where everything can be read.
         """
-        lines = self._tools.next_whole(address) or [Text("no more results of this turn", "dim")]
+        lines = self._tools.next_whole(address) or [Text("there are no more tool results", "dim")]
         self.console.print(*lines, Text(), sep="\n", soft_wrap=True)
 
     def interrupted(self) -> None:

@@ -256,7 +256,7 @@ async def _stop(*tasks: asyncio.Task[None] | None) -> None:
 def _short(path: Path) -> str:
     """A path with the home folder as ``~``."""
     home = Path.home()
-    return f"~/{path.relative_to(home)}" if path.is_relative_to(home) else str(path)
+    return str(Path("~") / path.relative_to(home)) if path.is_relative_to(home) else str(path)
 
 
 def _status(session: SessionPort, size: ContextSize | None) -> Status:

@@ -24,7 +24,7 @@ OUTPUT_LINES = 4
 """Lines of a running tool's output on the screen at a time."""
 
 KEPT_RESULTS = 20
-"""How many results of a turn can be shown whole."""
+"""How many of the last results can be shown whole."""
 
 WHOLE_LINES = 1_000
 """Lines of a result that are shown at most when it is shown whole."""
@@ -35,7 +35,7 @@ _DOT = "● "
 
 
 class ToolCalls:
-    """The tool calls of a turn, in order: what runs, and what can be shown whole."""
+    """The tool calls on the screen: those that run, and the last that can be shown whole."""
 
     def __init__(self) -> None:
         self._running: dict[str, str] = {}
@@ -43,11 +43,6 @@ class ToolCalls:
         self._results: deque[tuple[str, ToolCallFinished]] = deque(maxlen=KEPT_RESULTS)
         self._to_show = 0
         self._shown_diff = ""
-
-    def begin_turn(self) -> None:
-        """Forget the calls of the turn before."""
-        self.stop()
-        self._results.clear()
 
     def start(self, event: ToolCallStarted) -> None:
         """A call begins."""
@@ -59,6 +54,7 @@ class ToolCalls:
 
     def stop(self) -> None:
         """Nothing runs any more."""
+        self._to_show = 0
         self._running.clear()
         self._tails.clear()
 
@@ -80,7 +76,6 @@ class ToolCalls:
         call = self._running.pop(event.id, figures.one_line(event.name, 60))
         self._tails.pop(event.id, None)
         self._results.append((call, event))
-        self._to_show = 0
         result = Text(describe.tool_result(event), "red" if event.is_error else "dim")
         known = _has_diff(event) and event.diff == self._shown_diff
         said = [] if known else _returned(event)

@@ -327,6 +327,6 @@ def test_ctrl_o_shows_the_last_results_whole(started: Chat) -> None:
     started.type("\x0f")
     started.wait_for("line 15")
     started.type("\x0f")
-    started.wait_for("no more results of this turn")
+    started.wait_for("there are no more tool results")
     started.wait_for("> half a text")
     assert not started.picture.count("> half a text") > 1
