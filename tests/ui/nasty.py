@@ -54,8 +54,8 @@ def steps(nasty: str) -> list[Step]:
     for halves in in_two(nasty):
         turn += [*map(ThinkingDelta, halves), TextDelta(".\n\n")]
     for halves in in_two(nasty):
-        turn += [TextDelta(f"{halves[0]}"), TextDelta(f"{halves[1]}\n\n")]
-        turn += [TextDelta(f"```{halves[0]}"), TextDelta(f"{halves[1]}\n{nasty}\n```\n")]
+        turn += [TextDelta(halves[0]), TextDelta(f"{halves[1]}\n\n")]
+    turn += [TextDelta(f"```{nasty}\n{nasty}\n```\n")]
     turn += [Pause(0.1), RetryScheduled(nasty, 0.1, 1), Pause(0.1), Notice(nasty, "warning")]
     turn += [RequestFinished(nasty, USAGE), ToolCallStarted("1", nasty, {nasty: nasty}, nasty)]
     for halves in in_two(nasty):
