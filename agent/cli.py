@@ -134,6 +134,7 @@ def chat(
     max_requests: Annotated[
         int | None, typer.Option(help="Requests in one turn at most. Default: 100.")
     ] = None,
+    plain: Annotated[bool, typer.Option("--plain", help="Text only: nothing moves.")] = False,
     config: Annotated[Path | None, typer.Option(help="Another configuration file.")] = None,
     transcripts: Annotated[
         Path | None, typer.Option(help="The transcripts folder. Default: .transcripts")
@@ -150,6 +151,7 @@ def chat(
         "approval": approval,
         "max_requests": max_requests,
         "transcripts": transcripts,
+        "plain": plain or None,
     }
     import asyncio
 
@@ -281,7 +283,13 @@ async def _open_repl(settings: Settings, wanted: str | None, fork: bool, prompt:
     session, warnings = await _make_session(settings, wanted, fork=fork, patient=True)
     try:
         return await run_repl(
-            session, prompt, notices=warnings, vi_mode=settings.vi_mode, bell=settings.bell
+            session,
+            prompt,
+            notices=warnings,
+            vi_mode=settings.vi_mode,
+            bell=settings.bell,
+            plain=settings.plain,
+            show_thinking=settings.show_thinking,
         )
     finally:
         await session.close()

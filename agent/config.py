@@ -62,7 +62,8 @@ class Settings:
     retry_limit_seconds: float = 300.0
     no_bytes_seconds: float = 60.0
     no_content_seconds: float = 300.0
-    show_thinking: bool = False
+    show_thinking: bool = True
+    plain: bool = False
     vi_mode: bool = False
     bell: bool = True
     summary_model: str | None = None
@@ -202,6 +203,7 @@ _RULES: Mapping[str, _Rule] = {
     "no_bytes_seconds": _number(0, "a number", above=True),
     "no_content_seconds": _number(0, "a number", above=True),
     "show_thinking": _truth(),
+    "plain": _truth(),
     "vi_mode": _truth(),
     "bell": _truth(),
     "summary_model": _word("the name of a model"),

@@ -22,6 +22,7 @@ from agent.events import (
     CompactionFinished,
     CompactionPreview,
     ContextReport,
+    ContextSize,
     Event,
     EventStream,
     Notice,
@@ -193,6 +194,11 @@ class Session:
     def budget(self) -> Budget:
         """What a request may have, as far as it is known."""
         return self._engine.budget
+
+    @property
+    def size(self) -> ContextSize:
+        """How full the window is. Makes no request."""
+        return self._engine.size()
 
     def context(self) -> ContextReport:
         """What fills the window. Makes no request."""

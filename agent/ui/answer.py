@@ -29,6 +29,7 @@ from rich.theme import Theme
 from agent.ui.blocks import parser
 from agent.ui.code import Highlighter
 from agent.ui.live import Line
+from agent.ui.longwords import LongWords, longest_url
 from agent.ui.sanitize import sanitize
 
 THEME = Theme(
@@ -51,6 +52,10 @@ LEAST_COLUMN = 5
 """Columns of the screen that a table's column needs; a table with less is shown as written."""
 
 _PLACE = "code_line"
+
+# Columns that a list or a quote takes from the text in it, and what is around an address.
+_INDENTS = {"bullet_list": 3, "ordered_list": 6, "blockquote": 4}
+_PARENTHESES = 3
 
 # What Rich's element classes raise on nestings that they do not expect.
 _RENDER_ERRORS = (AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
@@ -109,10 +114,10 @@ class _Code(CodeBlock):
 
 
 class AnswerMarkdown(Markdown):
-    """Markdown of an answer.
+    """Markdown of an answer, to be laid out in a width.
 
-    ``code_lines`` holds what the placeholders stand for; ``columns`` counts the
-    cells of the widest table's rows.
+    ``code_lines`` holds what the placeholders stand for, ``long_words`` the words that
+    are wider than their line; ``table_width`` is what the widest table needs.
     """
 
     elements: ClassVar[dict[str, type[MarkdownElement]]] = {
@@ -124,18 +129,41 @@ class AnswerMarkdown(Markdown):
         "code_block": _Code,
     }
 
-    def __init__(self, markup: str) -> None:
+    def __init__(self, markup: str, width: int) -> None:
         super().__init__("", hyperlinks=False)
         self.markup = markup
         self.parsed = parser().parse(markup)
         self.code_lines: list[Line] = []
-        self.columns = 0
-        columns = 0
+        self.long_words = LongWords()
+        self.table_width = 0
+        columns: list[int] = []
+        column = 0
         for token in self.parsed:
+            width -= token.nesting * _INDENTS.get(token.type.rpartition("_")[0], 0)
+            match token.type:
+                case "table_open":
+                    columns = []
+                case "tr_open":
+                    column = 0
+                case "th_open":
+                    columns.append(LEAST_COLUMN)
+                case "inline" if columns:
+                    columns[column] = max(columns[column], longest_url(token.content) + 2)
+                    column += 1
+                case "table_close":
+                    self.table_width = max(self.table_width, sum(columns))
+                    columns = []
             if token.children:
                 token.children = list(_plain_links(token.children))
-            columns = 0 if token.type == "tr_open" else columns + (token.type == "th_open")
-            self.columns = max(self.columns, columns)
+                if not columns:
+                    self._hide_long_words(token.children, width)
+
+    def _hide_long_words(self, tokens: list[Token], width: int) -> None:
+        room = max(width - _PARENTHESES, LEAST_COLUMN)
+        for token in tokens:
+            token.content = self.long_words.hide(token.content, room)
+            if "href" in token.attrs:
+                token.attrs["href"] = self.long_words.hide(str(token.attrs["href"]), room)
 
 
 def _plain_links(tokens: list[Token]) -> Iterator[Token]:
@@ -149,13 +177,15 @@ def _plain_links(tokens: list[Token]) -> Iterator[Token]:
 
 
 def render(console: Console, markup: str, width: int) -> list[Line]:
-    """The markup as lines without trailing space, ``width`` columns wide except for code.
+    """The markup as lines without trailing space, ``width`` columns wide.
+
+    Code and words that are longer than a line, such as URLs, are not broken.
 
     There are no blank lines at either end; between blocks there is one.
     What Rich cannot lay out is returned as it was written.
     """
-    document = AnswerMarkdown(markup)
-    if document.columns * LEAST_COLUMN > width:
+    document = AnswerMarkdown(markup, width)
+    if document.table_width > width:
         return _as_written(markup)
     options = console.options.update(width=width, height=None)
     try:
@@ -163,7 +193,7 @@ def render(console: Console, markup: str, width: int) -> list[Line]:
             lines = console.render_lines(document, options, pad=False)
     except _RENDER_ERRORS:
         return _as_written(markup)
-    finished = [_trimmed(_with_code(line, document.code_lines)) for line in lines]
+    finished = [_trimmed(_with_code(line, document)) for line in lines]
     return _without_blank_ends(finished)
 
 
@@ -177,11 +207,13 @@ def _without_blank_ends(lines: list[Line]) -> list[Line]:
     return lines[filled[0] : filled[-1] + 1] if filled else []
 
 
-def _with_code(line: Line, code: list[Line]) -> Line:
+def _with_code(line: Line, document: AnswerMarkdown) -> Line:
+    """The line with the code and the long words that it has stand-ins for."""
     out: Line = []
     for segment in line:
         place = segment.style.meta.get(_PLACE) if segment.style else None
-        out += [segment] if place is None else code[place]
+        text = document.long_words.show(segment.text)
+        out += [Segment(text, segment.style)] if place is None else document.code_lines[place]
     return out
 
 

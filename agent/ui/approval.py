@@ -7,7 +7,8 @@ from collections.abc import Awaitable, Callable
 from rich.text import Text
 
 from agent.tools.base import Action, Decision
-from agent.ui.render import EventPrinter, diff_lines
+from agent.ui.diff import diff_lines
+from agent.ui.render import EventPrinter
 from agent.ui.sanitize import reveal
 
 QUESTION = "y yes · a always this exact one · n no · or say why not [no] "

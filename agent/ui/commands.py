@@ -15,6 +15,7 @@ from rich.text import Text
 
 from agent.events import EventStream, SessionEntry
 from agent.ui import describe, figures, views
+from agent.ui.clipboard import code_blocks
 from agent.ui.port import SessionPort
 from agent.ui.sanitize import sanitize
 
@@ -24,6 +25,7 @@ class CommandContext:
     """What a command works with.
 
     ``show`` prints something; ``play`` prints the events of a running session;
+    ``copy`` puts a text into the clipboard and says so; ``answer`` is the last one;
     ``recap`` prints the last turns of the session; ``prefill`` puts a text into the
     input line; ``choose`` lets one of some sessions be chosen, and gives its id or ``None``.
     """
@@ -34,6 +36,8 @@ class CommandContext:
     recap: Callable[[], None]
     prefill: Callable[[str], None]
     choose: Callable[[Sequence[SessionEntry]], Awaitable[str | None]]
+    copy: Callable[[str], str]
+    answer: str = ""
 
     def say(self, text: str, style: str = "") -> None:
         """Print a text, made harmless."""
@@ -109,7 +113,8 @@ async def _help(context: CommandContext, _: str) -> bool:
         "Ctrl-G opens your editor; Ctrl-R searches what was typed before; Tab completes "
         "commands and @files. !command runs a command and tells the model what it printed; "
         "!!command only shows it. What you send during an answer goes out at its next step; "
-        "Esc or Ctrl-C stops it; Ctrl-D leaves.",
+        "Esc or Ctrl-C stops it. Ctrl-O shows the last tool result whole, again the one "
+        "before; Ctrl-D leaves.",
         "dim",
     )
     return False
@@ -220,6 +225,23 @@ def _path(typed: str) -> Path:
     return Path(typed).expanduser()
 
 
+async def _copy(context: CommandContext, argument: str) -> bool:
+    if not context.answer.strip():
+        context.say("there is no answer to copy yet", "yellow")
+        return False
+    text = context.answer.strip()
+    if argument:
+        blocks = code_blocks(text)
+        number = int(argument) if argument.isdecimal() else 0
+        if not 0 < number <= len(blocks):
+            there = figures.count(len(blocks), "code block") if blocks else "no code block"
+            context.say(f"the last answer has {there}: /copy [N]", "yellow")
+            return False
+        text = blocks[number - 1]
+    context.say(context.copy(text))
+    return False
+
+
 async def _exit(_: CommandContext, __: str) -> bool:
     return True
 
@@ -243,6 +265,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("rewind", "[N]", "go back to before turn N, or the newest one", _rewind),
     Command("fork", "", "go on in a new session that holds all of this one", _fork),
     Command("reset", "", "begin a new session; this one stays on disk", _reset),
+    Command("copy", "[N]", "copy the last answer, or its N-th code block", _copy),
     Command("export", "FILE", "write the conversation to a .md, .html or .json file", _export),
     Command("exit", "", "leave; the session can be resumed", _exit, ("quit",)),
 )

@@ -18,6 +18,7 @@ from agent.events import (
 )
 from agent.messages import Usage
 from agent.ui import figures
+from agent.ui.diff import changed_lines
 from agent.ui.sanitize import reveal
 
 INTERRUPTED = "interrupted; what was received is kept"
@@ -110,14 +111,6 @@ def tool_result(event: ToolCallFinished) -> str:
         added, removed = changed_lines(event.diff)
         parts = [f"+{added} -{removed}", figures.seconds(event.seconds)]
     return " · ".join(["failed", *parts] if event.is_error else parts)
-
-
-def changed_lines(diff: str) -> tuple[int, int]:
-    """How many lines a unified diff adds and removes."""
-    lines = diff.splitlines()
-    added = sum(line.startswith("+") and not line.startswith("+++") for line in lines)
-    removed = sum(line.startswith("-") and not line.startswith("---") for line in lines)
-    return added, removed
 
 
 def turn(event: TurnFinished) -> str:

@@ -46,6 +46,11 @@ def size(number: int) -> str:
     return f"{number / 1_000_000:.1f} MB"
 
 
+def dollars(amount: float) -> str:
+    """US dollars: ``$0.0123``, ``$4.20``."""
+    return f"${amount:.4f}" if amount < 1 else f"${amount:.2f}"
+
+
 def age(duration: float) -> str:
     """How long ago, in the largest fitting unit: ``just now``, ``5 min``, ``3 h``, ``12 d``."""
     if duration < 60:

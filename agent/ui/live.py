@@ -7,7 +7,8 @@ are used, so that nothing else on the screen can be touched.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from rich.cells import cell_len
@@ -18,6 +19,20 @@ from rich.segment import ControlCode, ControlType, Segment, Segments
 Line: TypeAlias = list[Segment]
 
 _TAB = 8
+_REFLOWING = frozenset(
+    {
+        "ALACRITTY_WINDOW_ID",
+        "KITTY_WINDOW_ID",
+        "KONSOLE_VERSION",
+        "TERM_PROGRAM",
+        "TMUX",
+        "VTE_VERSION",
+        "WEZTERM_PANE",
+        "WT_SESSION",
+    }
+)
+"""Variables of terminals that reflow; others, such as xterm, cut or keep their lines."""
+
 _CARRIAGE_RETURN = Control(ControlType.CARRIAGE_RETURN).segment
 _ERASE_LINE = Control((ControlType.ERASE_IN_LINE, 2)).segment
 
@@ -27,9 +42,22 @@ def emit(console: Console, segments: Sequence[Segment]) -> None:
     console.print(Segments(segments), end="", crop=False)
 
 
+def terminal_console(*, plain: bool = False) -> Console:
+    """The console of stdout; text only where ``plain`` or the terminal asks for it."""
+    console = Console(highlight=False)
+    if plain or console.no_color or console.is_dumb_terminal:
+        return Console(highlight=False, color_system=None, no_color=True)
+    return console
+
+
 def is_live(console: Console) -> bool:
     """Whether lines may be redrawn: a real terminal, and nobody asked for plain output."""
     return console.is_interactive and not console.is_dumb_terminal and not console.no_color
+
+
+def reflows(environ: Mapping[str, str]) -> bool:
+    """Whether the terminal is one that breaks lines anew when its width changes."""
+    return not _REFLOWING.isdisjoint(environ)
 
 
 class LiveRegion:
@@ -37,11 +65,12 @@ class LiveRegion:
 
     The cursor rests on the region's last line between calls. Each line takes one
     row: longer ones are cropped. Without a live terminal only :meth:`commit` has an
-    effect.
+    effect. ``reflowing`` terminals turn a row into several when they become narrower.
     """
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, *, reflowing: bool | None = None) -> None:
         self.console = console
+        self._reflowing = reflows(os.environ) if reflowing is None else reflowing
         self.live = is_live(console)
         self._rows: list[Line] = []
         self._width = 0
@@ -85,12 +114,14 @@ class LiveRegion:
 
     def _transition(self, new: Sequence[Line]) -> list[Segment]:
         """What turns the rows on the screen into the new lines, from the first that differs."""
+        out: list[Segment] = []
+        if self._rows and self._width != self.console.width:
+            out = self._erase_resized()
+            self._rows = []
         old = self._rows
         same = 0
-        if self._width == self.console.width:
-            while same < min(len(old), len(new)) and old[same] == new[same]:
-                same += 1
-        out: list[Segment] = []
+        while same < min(len(old), len(new)) and old[same] == new[same]:
+            same += 1
         cursor = max(len(old) - 1, 0)
         for row in range(same, max(len(old), len(new))):
             out += self._move(cursor, row)
@@ -98,6 +129,15 @@ class LiveRegion:
             cursor = row
         last = max(len(new) - 1, 0)
         return out + (_up(cursor - last) if cursor > last else [])
+
+    def _erase_resized(self) -> list[Segment]:
+        """Erase the rows from the last to the first, as many as they are at this width."""
+        rows = len(self._rows)
+        if self._reflowing:
+            cells = (_cells(row) for row in self._rows)
+            rows = sum(max(1, -(-count // self.console.width)) for count in cells)
+        rows = min(rows, self.console.height)
+        return [_CARRIAGE_RETURN, _ERASE_LINE, *[*_up(1), _ERASE_LINE] * (rows - 1)]
 
     def _move(self, cursor: int, row: int) -> list[Segment]:
         """Go from one row to the start of another, at most one below, and erase that one."""

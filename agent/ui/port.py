@@ -7,7 +7,14 @@ from pathlib import Path
 from typing import Protocol
 
 from agent.context.budget import Budget
-from agent.events import CompactionPreview, ContextReport, EventStream, SessionEntry, SessionTotals
+from agent.events import (
+    CompactionPreview,
+    ContextReport,
+    ContextSize,
+    EventStream,
+    SessionEntry,
+    SessionTotals,
+)
 from agent.messages import Message
 from agent.tools.base import Approver
 
@@ -87,6 +94,11 @@ class SessionPort(Protocol):
     @property
     def budget(self) -> Budget:
         """What a request may have, as far as it is known."""
+        ...
+
+    @property
+    def size(self) -> ContextSize:
+        """How full the window is. Makes no request."""
         ...
 
     def context(self) -> ContextReport:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Callable
 
 from rich.console import Console
 from rich.segment import Segment
-from rich.style import Style
 from rich.text import Text
 
 from agent.events import (
@@ -31,18 +29,11 @@ from agent.events import (
 from agent.ui import describe, figures
 from agent.ui.live import Line, LiveRegion
 from agent.ui.markdown import MarkdownStream
-from agent.ui.sanitize import StreamSanitizer, reveal, sanitize
-from agent.ui.spinner import Spinner
+from agent.ui.sanitize import StreamSanitizer, sanitize
+from agent.ui.spinner import STALL_SECONDS, Spinner
+from agent.ui.thinking import Thinking
+from agent.ui.toolview import CommandOutput, ToolCalls
 
-RESULT_LINES = 3
-"""Lines of a tool's result that are shown."""
-
-ERROR_LINES = 6
-DIFF_LINES = 60
-OUTPUT_LINES = 4
-"""Lines of a running tool's output on the screen at a time."""
-
-_MAX_LINE = 400
 _LEVEL_STYLES = {"info": "dim", "warning": "yellow", "error": "red"}
 
 
@@ -50,23 +41,33 @@ class EventPrinter:
     """Consumes one event at a time. :meth:`tick` is to be called about ten times a second.
 
     Lines that belong together form a group; a blank line stands between groups.
-    ``clock`` counts seconds and is only compared with itself. ``below`` gives the lines
-    that stand below all that moves, for a width in columns.
+    ``clock`` counts seconds and is only compared with itself. ``last_answer`` is the
+    last piece of an answer that was shown, as written. ``below`` gives the lines that
+    stand below all that moves, for a width in columns.
     """
 
-    def __init__(self, console: Console, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        console: Console,
+        *,
+        show_thinking: bool = True,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.console = console
+        self._shows_thinking = show_thinking
+        self._clock = clock
         self._region = LiveRegion(console)
         self._markdown = MarkdownStream(self._region, clock=clock)
         self._spinner = Spinner(clock)
         self._text = StreamSanitizer()
         self._answering = False
-        self._text_in_request = False
-        self._group = ""
         self._paused = self._quiet = self._text_in_request = False
-        self._tails: dict[str, _OutputTail] = {}
-        self._shown_diff = ""
-        self._quiet = False
+        self._said: list[str] = []
+        self.last_answer = ""
+        self._thinking: Thinking | None = None
+        self._tools = ToolCalls()
+        self._command = CommandOutput()
+        self._group = ""
         self.below: Callable[[int], list[Line]] = lambda _: []
 
     @property
@@ -79,17 +80,21 @@ class EventPrinter:
         quiet, self._quiet = self._quiet, isinstance(event, ServerQuiet)
         if not isinstance(event, TextDelta | ServerQuiet):
             self._end_answer()
+        if not isinstance(event, ThinkingDelta | ServerQuiet):
+            self._end_thinking()
         match event:
             case TextDelta(text):
                 self._answer(text)
-            case ThinkingDelta():
-                self._spinner.start("thinking")
-            case ToolOutput(call, text):
-                self._tails.setdefault(call, _OutputTail()).feed(text)
+            case ThinkingDelta(text):
+                self._think(text)
+            case ToolOutput():
+                self._tools.output(event)
             case TurnStarted() | RequestFinished():
+                self._spinner.received = 0
                 self._spinner.start("working")
             case RequestStarted():
                 self._text_in_request = False
+                self._spinner.received = 0
                 self._spinner.start("waiting for the model")
             case CompactionStarted(_, tokens):
                 self._spinner.start(f"compacting {figures.tokens(tokens)} tokens")
@@ -113,9 +118,8 @@ class EventPrinter:
 
     def output(self, text: str, *, final: bool = False) -> None:
         """Print a piece of what a command of the user's prints; ``final`` ends it."""
-        tail = self._tails.setdefault("", _OutputTail(indent=""))
         self._spinner.start("running")
-        if lines := tail.take_lines(text, final=final):
+        if lines := self._command.take(text, final=final):
             self._print(Text("\n".join(lines)), "output")
 
     def tick(self) -> None:
@@ -126,13 +130,25 @@ class EventPrinter:
             self._markdown.show_below(waiting)
             self._markdown.tick()
         elif not self._paused:
-            lines = [line for tail in self._tails.values() for line in tail.lines()]
-            self._region.draw([*lines[-OUTPUT_LINES:], *waiting])
+            self._region.draw([*self._moving(), *waiting])
+
+    def _moving(self) -> list[Line]:
+        """What runs, below everything that is final."""
+        if self._thinking is not None:
+            return [*self._gap("thinking"), *self._thinking.moving(self.console)]
+        if self._command.line:
+            return [[Segment(self._command.line)]]
+        calls = [[*call.render(self.console)] for call in self._tools.calls()]
+        return [*self._gap("tool"), *calls, *self._tools.outputs()] if calls else []
+
+    def _gap(self, group: str) -> list[Line]:
+        return [[]] if self._group != group else []
 
     def pause(self) -> None:
         """Leave the screen to somebody else, such as a question."""
         self._end_answer()
-        self._region.erase()
+        self._end_thinking()
+        self._begin("question")
         self._paused = True
 
     def resume(self) -> None:
@@ -142,7 +158,15 @@ class EventPrinter:
 
     def diff_was_shown(self, diff: str) -> None:
         """Tell that this diff stands on the screen already; its result will not repeat it."""
-        self._shown_diff = diff
+        self._tools.diff_was_shown(diff)
+
+    def show_whole(self, address: str) -> None:
+        """Print the last tool result whole; asked again, the one before it.
+
+        ``address`` is where everything can be read.
+        """
+        lines = self._tools.next_whole(address) or [Text("there are no more tool results", "dim")]
+        self.console.print(*lines, Text(), sep="\n", soft_wrap=True)
 
     def interrupted(self) -> None:
         """End what is on the screen after the stream of events was cancelled."""
@@ -152,8 +176,12 @@ class EventPrinter:
     def finish(self) -> None:
         """Write out what is unfinished and leave the cursor on a new line."""
         self._end_answer()
+        self._end_thinking()
         self._spinner.stop()
-        self._tails.clear()
+        if self._region.live:
+            for call in self._tools.calls():
+                self._print(call, "tool")
+        self._tools.stop()
         self._region.erase()
         self._paused = False
         self._group = ""
@@ -187,16 +215,39 @@ class EventPrinter:
             if not text:
                 return
             self._answering = self._text_in_request = True
+            self._said = []
             self._begin("answer")
-        self._spinner.stop()
+        self._spinner.received += len(text)
+        self._spinner.start("receiving", STALL_SECONDS)
+        self._spinner.restart()
         self._markdown.show_below(self._below())
-        self._markdown.feed(self._text.feed(text))
+        self._show(self._text.feed(text))
+
+    def _show(self, text: str) -> None:
+        self._said.append(text)
+        self._markdown.feed(text)
 
     def _end_answer(self) -> None:
         if self._answering:
-            self._markdown.feed(self._text.close())
+            self._show(self._text.close())
             self._markdown.close()
             self._answering = False
+            self.last_answer = "".join(self._said)
+
+    def _think(self, text: str) -> None:
+        self._spinner.start("thinking")
+        self._spinner.received += len(text)
+        if self._shows_thinking and (self._thinking or text.strip()):
+            if self._thinking is None:
+                self._thinking = Thinking(self._clock)
+            self._thinking.feed(text)
+
+    def _end_thinking(self) -> None:
+        """Leave the reasoning folded, below how long it took."""
+        thinking, self._thinking = self._thinking, None
+        if thinking is not None and (rows := thinking.folded(self.console)):
+            self._begin("thinking")
+            self._region.commit(rows)
 
     def _retry(self, event: RetryScheduled) -> None:
         if self._text_in_request or not self._region.live:
@@ -205,24 +256,15 @@ class EventPrinter:
         self._spinner.count_down(lambda left: describe.retry(event, left), event.seconds)
 
     def _tool_call(self, event: ToolCallStarted) -> None:
-        name, _, rest = describe.tool_call(event).partition(" ")
-        self._print(Text.assemble("● ", (name, "bold"), " ", rest), "tool")
-        self._spinner.start(f"running {name}")
+        self._tools.start(event)
+        if not self._region.live:
+            self._print(self._tools.calls()[-1], "tool")
+        self._spinner.start(f"running {figures.one_line(event.name, 60)}")
+        self.tick()
 
     def _tool_result(self, event: ToolCallFinished) -> None:
-        self._tails.pop(event.id, None)
-        if event.diff and not event.is_error:
-            preview = [] if event.diff == self._shown_diff else diff_lines(event.diff)
-            limit = DIFF_LINES
-        else:
-            preview = [Text(line, "dim") for line in _clean_lines(event.content)]
-            limit = ERROR_LINES if event.is_error else RESULT_LINES
-        self._shown_diff = ""
-        for line in preview[:limit]:
-            self._print(Text("  ").append_text(line), "tool")
-        more = "… " if len(preview) > limit else ""
-        style = "red" if event.is_error else "dim"
-        self._print(Text(f"  {more}{describe.tool_result(event)}", style), "tool")
+        for line in self._tools.finish(event, self._region.width if self._region.live else 0):
+            self._print(line, "tool")
         self._spinner.start("working")
 
     def _turn(self, event: TurnFinished) -> None:
@@ -238,36 +280,6 @@ class EventPrinter:
         self._group = ""
 
 
-class _OutputTail:
-    """The last lines of a running tool's output."""
-
-    def __init__(self, indent: str = "  ") -> None:
-        self._indent = indent
-        self._sanitizer = StreamSanitizer()
-        self._lines: deque[str] = deque(maxlen=OUTPUT_LINES)
-        self._partial = ""
-
-    def feed(self, text: str) -> None:
-        *whole, partial = (self._partial + self._sanitizer.feed(text)).split("\n")
-        self._lines.extend(line[:_MAX_LINE] for line in whole[-OUTPUT_LINES:])
-        self._partial = partial[:_MAX_LINE]
-
-    def take_lines(self, text: str, *, final: bool) -> list[str]:
-        """Take more output; the lines that are whole, which are then no longer here."""
-        more = self._sanitizer.feed(text) + (self._sanitizer.close() if final else "")
-        *whole, self._partial = (self._partial + more).split("\n")
-        if final and self._partial:
-            whole.append(self._partial)
-            self._partial = ""
-        return whole
-
-    def lines(self) -> list[Line]:
-        last = [self._partial] if self._partial else []
-        return [
-            [Segment(f"{self._indent}{line}", Style(dim=True))] for line in [*self._lines, *last]
-        ]
-
-
 def _style(event: Event) -> str:
     match event:
         case CompactionFailed():
@@ -276,20 +288,3 @@ def _style(event: Event) -> str:
             return _LEVEL_STYLES[level]
         case _:
             return ""
-
-
-def _clean_lines(content: str) -> list[str]:
-    """The lines of a tool's result, harmless, each cut to a length worth showing."""
-    lines = sanitize(content).rstrip("\n").split("\n")
-    return [line if len(line) <= _MAX_LINE else line[:_MAX_LINE] + "…" for line in lines]
-
-
-def diff_lines(diff: str) -> list[Text]:
-    """A unified diff in colours, one text per line, with everything invisible visible."""
-    return [Text(line, _diff_style(line)) for line in reveal(diff).rstrip("\n").split("\n")]
-
-
-def _diff_style(line: str) -> str:
-    if line.startswith(("+++", "---")):
-        return "bold"
-    return {"+": "green", "-": "red", "@": "cyan"}.get(line[:1], "")

@@ -18,11 +18,13 @@ from rich.console import Console
 from rich.text import Text
 
 from agent.context.budget import Budget
-from agent.events import EventStream, TurnFinished, TurnStarted
+from agent.events import ContextSize, EventStream, TurnFinished, TurnStarted
 from agent.tasks import in_daemon
 from agent.ui import commands, describe, figures
 from agent.ui.approval import TerminalApprover
+from agent.ui.clipboard import copy
 from agent.ui.gentle import GentleImports
+from agent.ui.live import is_live, terminal_console
 from agent.ui.port import SessionPort
 from agent.ui.prompt import Prompt
 from agent.ui.prompt_history import PromptHistory, default_history_path
@@ -30,6 +32,7 @@ from agent.ui.pump import Foreground, pump, ticking
 from agent.ui.recap import show_recap
 from agent.ui.render import EventPrinter
 from agent.ui.sanitize import sanitize
+from agent.ui.status import Status
 from agent.ui.terminal import quiet_input, signal_handlers
 
 LEAVE_SECONDS = 2.0
@@ -52,20 +55,23 @@ async def run_repl(
     *,
     history_path: Path | None = None,
     notices: Sequence[str] = (),
+    plain: bool = False,
+    show_thinking: bool = True,
     vi_mode: bool = False,
     bell: bool = True,
 ) -> int:
     """Chat until the person leaves; returns the exit code (128 + n after signal n).
 
     ``first_prompt`` is sent first. ``notices`` are told before the first prompt; ``bell``
-    rings when a long turn has ended.
+    rings when a long turn has ended. ``plain`` shows text only: no colour, nothing that
+    moves, no status line.
     The caller opens the session and closes it afterwards. Must run in the main
     thread, on the terminal of ``sys.stdin`` and ``sys.stdout``.
     """
     history = PromptHistory(history_path or default_history_path())
-    console = console or Console(highlight=False)
-    prompt = Prompt(history, Path.cwd(), vi_mode=vi_mode)
-    repl = _Repl(session, console, prompt, history, bell=bell)
+    console = console or terminal_console(plain=plain)
+    printer = EventPrinter(console, show_thinking=show_thinking)
+    repl = _Repl(session, printer, history, vi_mode=vi_mode, bell=bell)
     with (
         quiet_input(sys.stdin),
         signal_handlers(
@@ -86,19 +92,27 @@ class _Repl:
     def __init__(
         self,
         session: SessionPort,
-        console: Console,
-        prompt: Prompt,
+        printer: EventPrinter,
         history: PromptHistory,
         *,
+        vi_mode: bool,
         bell: bool,
     ) -> None:
         self._session = session
-        self._console = console
-        self._prompt = prompt
-        self._ahead = prompt.ahead
+        self._console = printer.console
+        self._status = _status(session, None)
+        self._prompt = Prompt(
+            history,
+            Path.cwd(),
+            status=lambda: self._status,
+            show_more=lambda: self._printer.show_whole(str(self._session.transcript)),
+            plain=not is_live(self._console),
+            vi_mode=vi_mode,
+        )
+        self._ahead = self._prompt.ahead
         self._history = history
         self._bell = bell
-        self._printer = EventPrinter(console)
+        self._printer = printer
         self._printer.below = self._ahead.lines
         self._foreground = Foreground()
         self._chat: asyncio.Task[None] | None = None
@@ -106,6 +120,8 @@ class _Repl:
         self._signal = 0
         self._problems: list[str] = []
         self._interrupted_at = -LEAVE_SECONDS
+        # Measuring takes a while before the first time.
+        self._measured = False
 
     async def run(self, first_prompt: str | None, notices: Sequence[str]) -> int:
         """Everything from the first line to the last."""
@@ -171,6 +187,7 @@ class _Repl:
             await self._send(first_prompt)
         while True:
             self._tell_problems()
+            self._status = _status(self._session, self._session.size if self._measured else None)
             try:
                 text = await self._next_text()
             except EOFError:
@@ -219,6 +236,8 @@ class _Repl:
             recap=self._recap,
             prefill=self._prompt.prefill,
             choose=self._prompt.choose,
+            copy=lambda text: copy(text, sys.stdout),
+            answer=self._printer.last_answer,
         )
         leave = await self._run(commands.run(context, line))
         if not leave:
@@ -226,6 +245,7 @@ class _Repl:
         return leave is True
 
     async def _send(self, text: str) -> None:
+        self._measured = True
         await self._run(self._play(self._sent(text)))
         self._console.print()
 
@@ -288,6 +308,9 @@ class _Repl:
         with GentleImports() as imports:
             self._prompt.on_key(imports.typed)
             await self._session.warm_up(imports.pause)
+            self._measured = True
+            self._status = _status(self._session, self._session.size)
+            self._prompt.redraw()
             await in_daemon(partial(import_module, "agent.ui.answer"))
 
 
@@ -303,7 +326,18 @@ async def _stop(*tasks: asyncio.Task[None] | None) -> None:
 def _short(path: Path) -> str:
     """A path with the home folder as ``~``."""
     home = Path.home()
-    return f"~/{path.relative_to(home)}" if path.is_relative_to(home) else str(path)
+    return str(Path("~") / path.relative_to(home)) if path.is_relative_to(home) else str(path)
+
+
+def _status(session: SessionPort, size: ContextSize | None) -> Status:
+    return Status(
+        model=session.model,
+        budget=session.budget.tokens,
+        context=size,
+        cost=session.totals().cost,
+        approval_mode=session.approval_mode,
+        folder=_short(Path.cwd()),
+    )
 
 
 def _budget(budget: Budget) -> str:

@@ -203,7 +203,7 @@ def totals_view(totals: SessionTotals) -> Text:
     usage = totals.usage
     cost = "cost unknown: no prices for this model"
     if totals.cost is not None:
-        cost = f"${totals.cost:.4f}" if totals.cost < 1 else f"${totals.cost:.2f}"
+        cost = figures.dollars(totals.cost)
     return Text(
         f"{figures.count(totals.requests, 'request')} · in {figures.tokens(usage.prompt_tokens)} "
         f"(cached {figures.tokens(usage.cache_read_input_tokens)}, "

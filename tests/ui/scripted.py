@@ -289,6 +289,10 @@ class ScriptedSession:
     def budget(self) -> Budget:
         return Budget(SIZE.budget, SIZE.window, 32_000, 8_000, "table")
 
+    @property
+    def size(self) -> ContextSize:
+        return SIZE if self.sent else replace(SIZE, tokens=3_100, exact=False)
+
     def context(self) -> ContextReport:
         turns = (TurnSize(8, 9_000, "eighth question", ".transcripts/s1.md:189-300"),)
         return ContextReport(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import pty
+import re
 import select
 import signal
 import struct
@@ -18,10 +19,11 @@ from pathlib import Path
 
 import pyte
 
-from tests.ui.screens import Screen
+from tests.ui.screens import Screen, without_blank_end
 
 ROOT = Path(__file__).resolve().parents[2]
 WAIT_SECONDS = 20.0
+STATUS_LINE = re.compile(r"\S+ · (?:…|[\d.]+[kM]?) / [\d.]+[kM]?(?: ·|$)")
 
 # The shell leads a session without a terminal: the one that it opens becomes its own.
 ON_TERMINAL = 'exec "$@" <"$TERMINAL" >"$TERMINAL" 2>&1'
@@ -126,13 +128,25 @@ class Chat:
 
     @property
     def lines(self) -> list[str]:
-        """What can be read by scrolling."""
-        return self._terminal.lines
+        """What can be read by scrolling, apart from the status line."""
+        lines = self._terminal.lines
+        return without_blank_end(lines[:-1]) if self.status else lines
+
+    @property
+    def status(self) -> str:
+        """The line under the input box; empty where there is none."""
+        last = (self._terminal.lines or [""])[-1]
+        return last if STATUS_LINE.match(last) else ""
 
     @property
     def picture(self) -> str:
         """The lines in one text."""
         return "\n".join(self.lines)
+
+    @property
+    def cursor_row(self) -> int:
+        """The line of the cursor in ``lines``, from 0."""
+        return len(self._terminal.history) + self._terminal.screen.cursor.y
 
     @property
     def cursor_column(self) -> int:

@@ -92,7 +92,7 @@ async def test_the_whole_command_is_shown() -> None:
     person = Person("")
     await person.ask(action(command))
     lines = [line.removeprefix("│ ") for line in person.file.getvalue().split("\n")]
-    assert lines == ["Do it", *command.split("\n"), ""]
+    assert lines == ["", "Do it", *command.split("\n"), ""]
 
 
 def test_what_is_hidden_is_shown() -> None:
@@ -104,7 +104,8 @@ def test_a_diff_is_shown_in_colours_and_once() -> None:
     lines = action_lines(action(DIFF, diff=DIFF, kind="write"))
     assert [line.plain for line in lines] == [
         "Do it (outside the working folder)",
-        *(f"│ {line}" for line in DIFF.rstrip("\n").split("\n")),
+        *(f"│ {line}" for line in DIFF.split("\n")[:3]),
+        *("│ 1  same", "│ 2 -old", "│ 2 +new"),
     ]
     assert [str(lines[number].spans[-1].style) for number in (-2, -1)] == ["red", "green"]
 

@@ -33,12 +33,21 @@ class Desk:
         self.prefilled: list[str] = []
         self.choice: str | None = None
         self.offered: list[str] = []
+        self.answer = ""
+        self.copied: list[str] = []
 
     async def type(self, text: str) -> bool:
         line = commands.parse(text)
         assert line is not None
         context = CommandContext(
-            self.session, self._show, self._play, self._recap, self.prefilled.append, self._choose
+            self.session,
+            self._show,
+            self._play,
+            self._recap,
+            self.prefilled.append,
+            self._choose,
+            self._copy,
+            self.answer,
         )
         return await commands.run(context, line)
 
@@ -51,6 +60,10 @@ class Desk:
     async def _choose(self, sessions: Sequence[SessionEntry]) -> str | None:
         self.offered += [entry.id for entry in sessions]
         return self.choice
+
+    def _copy(self, text: str) -> str:
+        self.copied.append(text)
+        return "copied"
 
     def _recap(self) -> None:
         self.recaps += 1
@@ -92,7 +105,16 @@ async def test_help_shows_every_command_with_its_aliases() -> None:
 def test_the_table_has_what_was_promised() -> None:
     names = {name for command in COMMANDS for name in (command.name, *command.aliases)}
     promised = "help compact reset resume sessions context tokens messages system model cost"
-    assert names == {*promised.split(), "uncompact", "rewind", "fork", "export", "exit", "quit"}
+    assert names == {
+        *promised.split(),
+        "uncompact",
+        "rewind",
+        "fork",
+        "copy",
+        "export",
+        "exit",
+        "quit",
+    }
 
 
 @pytest.mark.parametrize(
@@ -235,3 +257,39 @@ async def test_a_fork_names_the_one_before() -> None:
     desk = Desk()
     await desk.type("/fork")
     assert "/resume the-one-before" in desk.text
+
+
+ANSWER = """Two ways:
+
+- first
+
+  ```sh
+  make
+  ```
+
+```python
+print("x")
+
+
+print("y")
+```
+"""
+
+
+async def test_copy_takes_the_answer_or_one_of_its_code_blocks() -> None:
+    desk = Desk()
+    await desk.type("/copy")
+    assert desk.text == "there is no answer to copy yet\n"
+    desk.answer = ANSWER
+    for typed in ("/copy", "/copy 1", "/copy 2"):
+        await desk.type(typed)
+    assert desk.copied == [ANSWER.strip(), "make", 'print("x")\n\n\nprint("y")']
+
+
+@pytest.mark.parametrize("argument", ["0", "3", "x", "-1"])
+async def test_copy_says_which_blocks_there_are(argument: str) -> None:
+    desk = Desk()
+    desk.answer = ANSWER
+    await desk.type(f"/copy {argument}")
+    assert desk.text == "the last answer has 2 code blocks: /copy [N]\n"
+    assert desk.copied == []

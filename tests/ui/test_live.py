@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 from rich.segment import Segment
 
-from agent.ui.live import Line, LiveRegion
+from agent.ui.live import Line, LiveRegion, reflows
 from tests.ui.screens import FORBIDDEN, Screen, console, shown, without_blank_end
 
 COLUMNS, ROWS = 20, 8
@@ -75,7 +75,7 @@ def test_unchanged_rows_are_not_written_again() -> None:
 
 def test_a_narrower_screen_never_touches_what_is_above() -> None:
     made, file = console(40, ROWS)
-    region = LiveRegion(made)
+    region = LiveRegion(made, reflowing=False)
     screen = Screen(40, ROWS)
     region.commit(as_lines(["above"]))
     region.draw(as_lines(["x" * 30, "y" * 30]))
@@ -99,3 +99,28 @@ def test_plain_terminals_are_never_redrawn(variable: str, value: str) -> None:
     region.commit(as_lines(["final"]))
     assert not region.live
     assert file.getvalue() == "final\n"
+
+
+def test_a_narrower_terminal_that_reflows_is_cleared_to_where_the_region_began() -> None:
+    made, file = console(40, ROWS)
+    region = LiveRegion(made, reflowing=True)
+    region.commit(as_lines(["above"]))
+    region.draw(as_lines(["x" * 30, "y" * 30]))
+    # What such a terminal makes of it at 25 columns, the cursor behind the last letter.
+    screen = Screen(25, ROWS)
+    screen.feed("\n".join(["above", "x" * 25, "x" * 5, "y" * 25, "y" * 5]))
+    before = len(file.getvalue())
+    made.width = 25
+    region.draw(as_lines(["new"]))
+    screen.feed(file.getvalue()[before:])
+    assert screen.lines == ["above", "new"]
+
+
+@pytest.mark.parametrize(
+    ("environ", "expected"),
+    [({}, False), ({"TERM": "xterm", "XTERM_VERSION": "1"}, False), ({"TMUX": "/x"}, True)],
+)
+def test_terminals_that_reflow_are_known_by_their_variables(
+    environ: dict[str, str], expected: bool
+) -> None:
+    assert reflows(environ) == expected

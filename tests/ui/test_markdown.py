@@ -198,3 +198,48 @@ def test_sequences_in_code_and_prose_never_come_through() -> None:
         sanitizer = StreamSanitizer()
         clean = sanitizer.feed(f"a{sequence}b\n\n```sh\nc{sequence}d\n```\n") + sanitizer.close()
         assert unexpected_controls(stream(clean, [4]), "\x1b\r") == set()
+
+
+URL = "https://example.com/a/" + "very-long-path/" * 12 + "end.html?q=1"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"See {URL} for more of this, which is quite a lot of text and goes on.",
+        f"See <{URL}>, and [this one]({URL}).",
+        f"- one\n- two\n  1. deep: {URL} and more\n     > {URL}",
+        f"> quoted {URL}\n> and on",
+        f"# Heading {URL}",
+        f"`{URL}`",
+        f"| a | b |\n|---|---|\n| {URL} | x |",
+        f"日本語のテキスト{URL}日本語のテキスト",
+    ],
+)
+@pytest.mark.parametrize("columns", [20, 80, 120])
+def test_a_long_url_is_written_as_it_is(text: str, columns: int) -> None:
+    written = _SGR.sub("", stream(text, [9], columns))
+    final = written.rpartition("\x1b")[2]
+    assert max(final.count(URL), written.count(URL)) >= 1
+    made, file = console(columns)
+    for line in render(made, text, columns - 1):
+        file.write("".join(segment.text for segment in line) + "\n")
+    assert file.getvalue().count(URL) == text.count(URL)
+
+
+def test_other_words_are_laid_out_around_a_long_one() -> None:
+    text = f"Before it some words. {URL} After it some more words that fill the line up."
+    made, _ = console(40)
+    lines = ["".join(segment.text for segment in line) for line in render(made, text, 40)]
+    assert lines == [
+        "Before it some words.",
+        URL,
+        "After it some more words that fill the",
+        "line up.",
+    ]
+
+
+def test_characters_for_private_use_are_left_alone() -> None:
+    made, _ = console(40)
+    text = f"\U00100000\U00100000 {URL}"
+    assert render(made, text, 40)[0][0].text == "\U00100000\U00100000"

@@ -64,8 +64,14 @@ def report(method: str, turns: int, address: str = "x.md:1-9") -> CompactionRepo
     return CompactionReport("auto", method, turns, 12_300, 3_100, 4.2, address)
 
 
-@pytest.mark.parametrize("live", [True, False])
-def test_a_turn_with_a_tool(live: bool) -> None:
+@pytest.mark.parametrize(
+    ("live", "call", "end"),
+    [
+        (True, ["● shell ls -la · 4 lines · 8 B · 0.3 s"], []),
+        (False, ["● shell ls -la"], ["  4 lines · 8 B · 0.3 s"]),
+    ],
+)
+def test_a_turn_with_a_tool(live: bool, call: list[str], end: list[str]) -> None:
     lines = printed(
         TurnStarted(1),
         RequestStarted(1, SIZE),
@@ -85,11 +91,12 @@ def test_a_turn_with_a_tool(live: bool) -> None:
         "",
         "I will look.",
         "",
-        "● shell ls -la",
+        *call,
         "  a",
         "  b",
         "  c",
-        "  … 4 lines · 8 B · 0.3 s",
+        "  … 1 more line: Ctrl-O",
+        *end,
         "",
         "Done.",
         "",
@@ -150,15 +157,77 @@ def test_a_wait_shows_what_for_and_how_long_and_leaves_no_trace() -> None:
     assert stage.lines == []
     stage.wait(7)
     assert stage.lines[0].endswith("waiting for the model · 7 s")
-    stage.play(ThinkingDelta("hm"))
+    stage.play(ThinkingDelta(""))
     stage.wait(3)
     assert stage.lines[0].endswith("thinking · 3 s")
-    stage.play(ThinkingDelta("hm"))
+    stage.play(ThinkingDelta(" "))
     stage.wait(1)
     assert stage.lines[0].endswith("thinking · 4 s")
     stage.play(TextDelta("Hello"))
     stage.wait(1)
     assert stage.lines == ["", "Hello"]
+
+
+def test_thinking_moves_dimmed_and_is_left_folded() -> None:
+    stage = Stage(columns=40)
+    stage.play(RequestStarted(1, SIZE), ThinkingDelta("First of all.\n\n"))
+    stage.play(*[ThinkingDelta(f"Then step {number}, ") for number in range(40)])
+    stage.wait(5)
+    assert len(stage.lines) == 1 + 3 + 1
+    assert stage.lines[-2].endswith("Then step 39,")
+    assert stage.lines[-1].endswith("thinking · 5 s · ~141 tokens")
+    stage.play(ThinkingDelta("and so it is clear to me."), TextDelta("Done."))
+    stage.printer.finish()
+    assert stage.lines == [
+        "",
+        "thought · 5 s · ~147 tokens",
+        "  First of all.",
+        "  Then step 0, Then step 1, Then step",
+        "  … 14 more lines",
+        "  and so it is clear to me.",
+        "",
+        "Done.",
+    ]
+
+
+def test_thinking_that_is_not_shown_leaves_nothing() -> None:
+    made, file = console(100, 30)
+    printer = EventPrinter(made, show_thinking=False)
+    for event in (ThinkingDelta("secret"), TextDelta("Done.")):
+        printer.handle(event)
+        printer.tick()
+    printer.finish()
+    assert shown(file.getvalue(), 100, 30) == ["", "Done."]
+
+
+def test_a_pause_within_an_answer_is_told() -> None:
+    stage = Stage()
+    stage.play(RequestStarted(1, SIZE), TextDelta("Hello " * 100))
+    stage.wait(1)
+    assert "receiving" not in stage.lines[-1]
+    stage.wait(1)
+    assert stage.lines[-1].endswith("receiving · 2 s · ~150 tokens")
+    stage.play(TextDelta("you"), RequestFinished("end_turn", USAGE))
+    assert "receiving" not in "".join(stage.lines)
+
+
+def test_a_call_is_one_line_on_the_screen_however_long_its_argument() -> None:
+    stage = Stage(columns=60)
+    stage.play(ToolCallStarted("t", "shell", {}, "日本 " + "long " * 60))
+    stage.play(ToolCallFinished("t", "shell", "ok", False, 1.0))
+    assert stage.lines == [
+        "",
+        "● shell 日本 long long long long lo… · 1 line · 2 B · 1.0 s",
+        "  ok",
+    ]
+
+
+def test_an_interrupted_call_stays_on_the_screen() -> None:
+    stage = Stage()
+    stage.play(TurnStarted(1), ToolCallStarted("t", "shell", {}, "make"))
+    stage.wait(1)
+    stage.printer.interrupted()
+    assert stage.lines == ["", "● shell make", "", describe.INTERRUPTED]
 
 
 def test_a_retry_counts_down() -> None:
@@ -204,23 +273,32 @@ def test_output_of_a_running_tool_is_bounded_and_leaves_no_trace() -> None:
     ]
     assert "running shell · 1 s" in stage.lines[-1]
     stage.play(ToolCallFinished("t", "shell", "ok", False, 1.0))
-    assert stage.lines == ["", "● shell make", "  ok", "  1 line · 2 B · 1.0 s"]
+    assert stage.lines == ["", "● shell make · 1 line · 2 B · 1.0 s", "  ok"]
 
 
 def test_a_diff_is_shown_once() -> None:
     done = ToolCallFinished("t", "edit_file", "edited", False, 0.1, diff=DIFF)
-    assert printed(done)[-2:] == ["  +new", "  +1 -1 · 0.1 s"]
+    assert printed(done) == [
+        "",
+        "● edit_file · +1 -1 · 0.1 s",
+        "  --- a/x.py",
+        "  +++ b/x.py",
+        "  @@ -1,2 +1,2 @@",
+        "  1  same",
+        "  2 -old",
+        "  2 +new",
+    ]
     stage = Stage()
     stage.printer.diff_was_shown(DIFF)
     stage.play(done)
-    assert stage.lines == ["", "  +1 -1 · 0.1 s"]
+    assert stage.lines == ["", "● edit_file · +1 -1 · 0.1 s"]
     stage.play(done)
-    assert "  +new" in stage.lines
+    assert "  2 +new" in stage.lines
 
 
 def test_a_failed_tool_says_so() -> None:
     lines = printed(ToolCallFinished("t", "shell", "no such file", True, 0.0))
-    assert lines == ["", "  no such file", "  failed · 1 line · 12 B · 0.0 s"]
+    assert lines == ["", "● shell · failed · 1 line · 12 B · 0.0 s", "  no such file"]
 
 
 def test_diffs_and_levels_have_colours() -> None:

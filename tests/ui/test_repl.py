@@ -159,7 +159,7 @@ def test_what_was_typed_early_does_not_answer_a_question(started: Chat) -> None:
     assert "decision" not in started.picture
     started.type("\r")
     started.wait_for("decision False False")
-    started.wait_for("│ +new")
+    started.wait_for("│ 2 +new")
     started.type("\r")
     started.wait_for("You said: y")
 
@@ -322,3 +322,24 @@ def test_only_a_long_turn_rings_the_bell(started: Chat) -> None:
     started.wait_for(" · 20 s")
     started.wait_for_prompt()
     assert started.written.count(b"\x07") == 1
+
+
+def test_ctrl_o_shows_the_last_results_whole(started: Chat) -> None:
+    started.type("tools\r")
+    for count in (1, 2):
+        started.wait_for_count("y yes · a always", count)
+        started.read(0.2)
+        started.type("y\r")
+    started.wait_for(TURN_LINE)
+    started.wait_for_prompt()
+    assert "  line 2" in started.lines
+    assert "line 15" not in started.picture
+    started.type("half a text")
+    started.type("\x0f")
+    started.wait_for("● edit_file x.py · +1 -1 · 0.1 s")
+    started.type("\x0f")
+    started.wait_for("line 15")
+    started.type("\x0f")
+    started.wait_for("there are no more tool results")
+    started.wait_for("> half a text")
+    assert not started.picture.count("> half a text") > 1
