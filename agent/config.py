@@ -287,7 +287,7 @@ def _from_environment(environ: Mapping[str, str]) -> Iterator[_Found]:
 
 def _from_file(environ: Mapping[str, str], config_file: Path | None) -> _Found:
     given = config_file or environ.get(CONFIG_VARIABLE, "").strip()
-    path = _expanded(given) if given else _user_file()
+    path = _expanded(given) if given else user_folder() / "config.toml"
     shown = _shown(path)
     values: dict[str, object] = {}
     for key, value in _toml(path, shown, must_exist=bool(given)).items():
@@ -298,10 +298,11 @@ def _from_file(environ: Mapping[str, str], config_file: Path | None) -> _Found:
     return shown, values
 
 
-def _user_file() -> Path:
+def user_folder() -> Path:
+    """The user's configuration folder of this program."""
     import platformdirs
 
-    return platformdirs.user_config_path(APP_NAME) / "config.toml"
+    return platformdirs.user_config_path(APP_NAME)
 
 
 def _toml(path: Path, shown: str, *, must_exist: bool) -> dict[str, object]:

@@ -34,7 +34,7 @@ from agent.messages import Message, Usage, scrub
 from agent.models import Models
 from agent.providers.base import Provider
 from agent.reports import context_report
-from agent.system_prompt import system_prompt
+from agent.system_prompt import SystemPrompts
 from agent.tools.approval import Approval
 from agent.tools.base import Approver, ToolContext
 from agent.tools.registry import ToolBox
@@ -84,8 +84,8 @@ class Session:
         self._approver: Approver | None = None
         self._folder = cwd / settings.transcripts
         self._models = Models(settings, provider)
-        self._system = system_prompt(settings, cwd, self._label)
-        self._start(self._new_transcript(settings.model))
+        self._prompts = SystemPrompts(settings, cwd, self._label)
+        self._start(self._new_transcript(settings.model, self._prompts.new()))
 
     @property
     def id(self) -> str:
@@ -151,8 +151,8 @@ class Session:
             prepare_ahead(self._engine)
 
     def take_warnings(self) -> list[str]:
-        """What could not be written and was not told yet, a line each."""
-        return self._transcript.take_warnings()
+        """What could not be read or written, or has changed, and was not told yet; a line each."""
+        return [*self._prompts.take_notices(self.system), *self._transcript.take_warnings()]
 
     async def compact(self, focus: str = "") -> EventStream:
         """Fold the conversation now; ``focus`` says what the summary should dwell on."""
@@ -201,8 +201,11 @@ class Session:
         return list_sessions(self._folder, self.id)
 
     def reset(self) -> None:
-        """Begin a new session with the same model; the old one stays on disk."""
-        fresh = self._new_transcript(self.model)
+        """Begin a new session with the same model; the old one stays on disk.
+
+        :raises ConfigError: the file with the system prompt cannot be read any more.
+        """
+        fresh = self._new_transcript(self.model, self._prompts.new())
         self._leave()
         self._start(fresh)
 
@@ -224,7 +227,7 @@ class Session:
         opened.settle()
         self._leave()
         self._start(opened)
-        return tuple(opened.take_warnings())
+        return tuple(self.take_warnings())
 
     async def set_model(self, model: str) -> None:
         """Use another model from the next request on.
@@ -237,7 +240,7 @@ class Session:
             self._transcript.append(ModelRecord(model, self._factor(model)))
         else:
             self._leave()
-            self._start(self._new_transcript(model))
+            self._start(self._new_transcript(model, self.system))
         self._engine.budget = self._budget()
         await self._learn_limits()
 
@@ -303,12 +306,12 @@ class Session:
         inside = self._folder.is_relative_to(self._cwd)
         return scrub(str(self._folder.relative_to(self._cwd) if inside else self._folder))
 
-    def _new_transcript(self, model: str) -> Transcript:
+    def _new_transcript(self, model: str, system: str) -> Transcript:
         record = SessionRecord(
             id=new_id(),
             cwd=scrub(str(self._cwd)),
             model=model,
-            system=self._system,
+            system=system,
             tools=self._box.specs,
             factor=self._factor(model),
         )

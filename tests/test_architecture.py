@@ -25,6 +25,7 @@ LAYERS = (
         "agent.loop",
         "agent.attachments",
         "agent.calls",
+        "agent.instruction_files",
         "agent.recovery",
         "agent.models",
         "agent.reports",
