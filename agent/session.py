@@ -24,6 +24,7 @@ from agent.events import (
     Event,
     EventStream,
     Notice,
+    Recap,
     SessionEntry,
     SessionTotals,
     TurnFinished,
@@ -33,6 +34,7 @@ from agent.loop import Turn, run_turn
 from agent.messages import Message, Usage, scrub
 from agent.models import Models
 from agent.providers.base import Provider
+from agent.recap import make_recap
 from agent.reports import context_report
 from agent.system_prompt import SystemPrompts
 from agent.tools.approval import Approval
@@ -48,10 +50,6 @@ from agent.transcript.records import (
 )
 from agent.transcript.sessions import find_session, list_sessions, new_id
 from agent.transcript.store import Transcript
-
-_RESULT_SHARE = 0.25
-_LEAST_RESULT_CHARS, _MOST_RESULT_CHARS = 1_200, 30_000
-_CHARS_PER_TOKEN = 3
 
 
 class Session:
@@ -183,6 +181,10 @@ class Session:
     def context(self) -> ContextReport:
         """What fills the window. Makes no request."""
         return context_report(self._engine)
+
+    def recap(self) -> Recap:
+        """The last turns as they looked. Makes no request."""
+        return make_recap(self._transcript, self._box)
 
     def messages(self) -> tuple[Message, ...]:
         """The messages that the next request would carry."""
@@ -356,11 +358,10 @@ class Session:
         return self._models.summary_budget(model) if model is not None else None
 
     def _tool_context(self) -> ToolContext:
-        chars = round(self._engine.budget.tokens * _RESULT_SHARE * _CHARS_PER_TOKEN)
         return ToolContext(
             cwd=self._cwd,
             transcripts=self._folder,
-            max_chars=min(max(chars, _LEAST_RESULT_CHARS), _MOST_RESULT_CHARS),
+            max_chars=self._engine.budget.result_chars,
             timeout_seconds=self._settings.tool_timeout_seconds,
             emit=lambda _: None,
             session_id=self.id,

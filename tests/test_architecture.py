@@ -28,6 +28,7 @@ LAYERS = (
         "agent.instruction_files",
         "agent.recovery",
         "agent.models",
+        "agent.recap",
         "agent.reports",
         "agent.system_prompt",
     },

@@ -6,7 +6,14 @@ from pathlib import Path
 from typing import Protocol
 
 from agent.context.budget import Budget
-from agent.events import CompactionPreview, ContextReport, EventStream, SessionEntry, SessionTotals
+from agent.events import (
+    CompactionPreview,
+    ContextReport,
+    EventStream,
+    Recap,
+    SessionEntry,
+    SessionTotals,
+)
 from agent.messages import Message
 from agent.tools.base import Approver
 
@@ -78,6 +85,10 @@ class SessionPort(Protocol):
 
     def context(self) -> ContextReport:
         """What fills the window. Makes no request."""
+        ...
+
+    def recap(self) -> Recap:
+        """The last turns as they looked, and how full the window is. Makes no request."""
         ...
 
     def messages(self) -> tuple[Message, ...]:

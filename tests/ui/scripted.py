@@ -25,6 +25,8 @@ from agent.events import (
     Event,
     EventStream,
     Notice,
+    PastTurn,
+    Recap,
     RequestFinished,
     RequestStarted,
     RetryScheduled,
@@ -296,6 +298,10 @@ class ScriptedSession:
             8_000,
             "table",
         )
+
+    def recap(self) -> Recap:
+        events = (TextDelta("an *answer*"),)
+        return Recap(tuple(PastTurn(text, events) for text in self.sent), 38_200)
 
     def messages(self) -> tuple[Message, ...]:
         pairs = [(user_text(text), assistant_text("an *answer*")) for text in self.sent]
