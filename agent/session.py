@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from contextlib import aclosing
 from dataclasses import replace
 from pathlib import Path
@@ -50,6 +51,8 @@ from agent.transcript.records import (
 )
 from agent.transcript.sessions import find_session, list_sessions, new_id
 from agent.transcript.store import Transcript
+
+logger = logging.getLogger(__name__)
 
 
 class Session:
@@ -136,6 +139,8 @@ class Session:
                     if isinstance(event, TurnStarted) and self._folders is not None:
                         self._folders.add(self._folder)
                     if isinstance(event, TurnFinished):
+                        if event.error is not None:
+                            logger.debug("turn %d failed", event.turn, exc_info=event.error)
                         for warning in self.take_warnings():
                             if warning != str(event.error):
                                 yield Notice(warning, "warning")

@@ -5,9 +5,10 @@ from __future__ import annotations
 import platform
 from pathlib import Path
 
-from agent.config import Settings, user_folder
+from agent.config import Settings
 from agent.context.prompts import load_prompt
 from agent.errors import ConfigError
+from agent.folders import user_folder
 from agent.instruction_files import Instructions, read_instructions
 from agent.messages import scrub
 

@@ -146,7 +146,8 @@ def error(failure: BaseException) -> str:
     text = figures.one_line(str(failure), 600)
     if isinstance(failure, AgentError) and text:
         return f"error: {text}"
-    return f"error: unexpected {type(failure).__name__}: {text}".rstrip(": ")
+    what = f"error: unexpected {type(failure).__name__}: {text}".rstrip(": ")
+    return f"{what}; with --debug the traceback goes to a file"
 
 
 def notice(event: Notice) -> str:
