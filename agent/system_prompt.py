@@ -50,8 +50,8 @@ class SystemPrompts:
         if changed := self._instructions().differences(system):
             self._told.add(system)
             notices.append(
-                f"{', '.join(changed)} changed since this session began, which goes on with the "
-                "old text; /reset begins a session with the new one"
+                f"{', '.join(changed)} changed since this session began: it goes on with the "
+                "old text, /reset takes up the new one"
             )
         return notices
 

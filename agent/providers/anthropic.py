@@ -287,6 +287,8 @@ def _status_error(error: anthropic.APIStatusError) -> ProviderError:
     if status in (401, 403):
         message += "; agent config shows where the key came from"
         return AuthenticationError(message, status=status, body=body)
+    if status == 404 and kind == "not_found_error":
+        message += "; agent models lists what the server offers"
     # Only an error inside a stream, whose status was 200, needs its type to be understood.
     if status in _BUSY_STATUSES or status >= 500 or (status == 200 and kind in _BUSY_TYPES):
         wait = _retry_after(error.response.headers)
