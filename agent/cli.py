@@ -8,27 +8,25 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 import typer
 
 from agent import __version__
+from agent.cli_errors import INTERRUPTED, DebugOption, errors_as_one_line, hide, usage_error
+from agent.cli_info import app as info
+from agent.cli_past import TranscriptsOption, folders
+from agent.cli_past import app as past
 from agent.ending import leave
-from agent.errors import AgentError, ConfigError, SessionError
+from agent.errors import ConfigError
 
 if TYPE_CHECKING:
     from agent.config import Settings
     from agent.session import Session
-    from agent.transcript.folders import FolderRegistry
 
 NEWEST, CHOOSE = "@newest", "@choose"
 """What ``--continue``, and ``--resume`` without an id, stand for."""
-
-USAGE_ERROR = 2
-INTERRUPTED = 130
 
 OutputFormat: TypeAlias = Literal["text", "json", "stream-json"]
 
@@ -48,9 +46,12 @@ def main() -> None:
     gc.set_threshold(100_000)
     sys.argv[1:] = normalised(sys.argv[1:])
     try:
-        app()
+        code = app(prog_name="agent", standalone_mode=False)
+    except typer.TyperException as error:
+        code = usage_error(error)
     except SystemExit as end:
-        leave(end.code)
+        code = end.code
+    leave(code)
 
 
 def normalised(arguments: list[str]) -> list[str]:
@@ -81,6 +82,7 @@ def _root(
         bool,
         typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
     ] = False,
+    _debug: DebugOption = False,
 ) -> None:
     """See the help text of ``app``."""
 
@@ -139,6 +141,7 @@ def chat(
     transcripts: Annotated[
         Path | None, typer.Option(help="The transcripts folder. Default: .transcripts")
     ] = None,
+    _debug: DebugOption = False,
 ) -> None:
     """Chat with a model that can use tools."""
     flags: dict[str, object] = {
@@ -155,7 +158,7 @@ def chat(
     }
     import asyncio
 
-    with _errors_as_one_line():
+    with errors_as_one_line():
         settings = _settings(flags, config)
         wanted = resume if resume is not None else NEWEST if continue_ else None
         if print_:
@@ -165,26 +168,12 @@ def chat(
     raise typer.Exit(code)
 
 
-@contextmanager
-def _errors_as_one_line() -> Iterator[None]:
-    """Turn this program's own errors into one line on stderr and an exit code."""
-    try:
-        yield
-    except (ConfigError, SessionError) as error:
-        typer.echo(f"agent: {error}", err=True)
-        raise typer.Exit(USAGE_ERROR) from error
-    except AgentError as error:
-        typer.echo(f"agent: {error}", err=True)
-        raise typer.Exit(1) from error
-    except KeyboardInterrupt as error:
-        raise typer.Exit(INTERRUPTED) from error
-
-
 def _settings(flags: dict[str, object], config: Path | None) -> Settings:
     from agent.config import load_settings, require_endpoint
 
     given = {name: value for name, value in flags.items() if value is not None}
     settings = load_settings(given, os.environ, config)
+    hide(*settings.secrets)
     require_endpoint(settings)
     return settings
 
@@ -194,6 +183,7 @@ async def _make_session(
 ) -> tuple[Session, tuple[str, ...]]:
     """The session that was asked for, and warnings about a resumed one."""
     from agent.context.calibration import CalibrationStore
+    from agent.folders import state_folder
     from agent.providers.anthropic import AnthropicProvider
     from agent.providers.watch import Patience
     from agent.session import Session
@@ -211,8 +201,8 @@ async def _make_session(
         ToolBox(default_tools()),
         Path.cwd(),
         patient=patient,
-        calibration=CalibrationStore(_state() / "calibration.json"),
-        folders=_folders(),
+        calibration=CalibrationStore(state_folder() / "calibration.json"),
+        folders=folders(),
     )
     warnings: tuple[str, ...] = ()
     if wanted is not None:
@@ -221,27 +211,6 @@ async def _make_session(
         if settings.sources["model"] != "default" and settings.model != session.model:
             await session.set_model(settings.model)
     return session, warnings
-
-
-def _state() -> Path:
-    """Where this user's state is kept."""
-    import platformdirs
-
-    return platformdirs.user_state_path("agent-chat")
-
-
-def _folders() -> FolderRegistry:
-    """The transcripts folders of this user."""
-    from agent.transcript.folders import FolderRegistry
-
-    return FolderRegistry(_state() / "folders.jsonl")
-
-
-def _here(transcripts: Path | None) -> Path:
-    """The transcripts folder: the flag's, else the one that ``chat`` would use."""
-    from agent.config import load_settings
-
-    return load_settings({"transcripts": transcripts}, os.environ).transcripts
 
 
 async def _print_once(
@@ -295,91 +264,6 @@ async def _open_repl(settings: Settings, wanted: str | None, fork: bool, prompt:
         await session.close()
 
 
-TranscriptsOption = Annotated[
-    Path | None, typer.Option(help="The transcripts folder. Default: .transcripts")
-]
-
-
-@app.command()
-def sessions(
-    transcripts: TranscriptsOption = None,
-    json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
-    all_: Annotated[bool, typer.Option("--all", help="The sessions of every folder.")] = False,
-) -> None:
-    """List the sessions of this folder, newest first."""
-    from agent.ui.past import print_sessions
-
-    with _errors_as_one_line():
-        here = _here(transcripts).resolve()
-        folders = {here, *_folders().folders()} if all_ else {here}
-        print_sessions(folders, by_folder=all_, as_json=json)
-
-
-@app.command()
-def show(
-    session_id: Annotated[
-        str | None, typer.Argument(help="A session's id or its beginning. Default: the newest.")
-    ] = None,
-    raw: Annotated[bool, typer.Option("--raw", help="The log's lines as they are.")] = False,
-    transcripts: TranscriptsOption = None,
-) -> None:
-    """Read a session, in the pager ($PAGER, else less -R)."""
-    from agent.ui.show import show_log, show_session
-
-    with _errors_as_one_line():
-        (show_log if raw else show_session)(_here(transcripts), session_id)
-
-
-@app.command()
-def export(
-    session_id: Annotated[str, typer.Argument(help="A session's id or its beginning.")],
-    file: Annotated[Path, typer.Argument(help="A new file: .md, .html or .json")],
-    transcripts: TranscriptsOption = None,
-) -> None:
-    """Write a session to a file: Markdown, a web page, or JSON."""
-    from agent.ui.past import write_session
-
-    with _errors_as_one_line():
-        write_session(_here(transcripts), session_id, file)
-
-
-@app.command()
-def doctor(
-    session_id: Annotated[
-        str | None, typer.Argument(help="A session's id or its beginning. Default: all.")
-    ] = None,
-    repair: Annotated[
-        bool, typer.Option("--repair", help="Write what is whole into a new session.")
-    ] = False,
-    transcripts: TranscriptsOption = None,
-) -> None:
-    """Check sessions and explain what is wrong. Changes nothing without --repair."""
-    from agent.ui.past import check_sessions
-
-    with _errors_as_one_line():
-        code = check_sessions(_here(transcripts), session_id, repair=repair)
-    raise typer.Exit(code)
-
-
-@app.command()
-def search(
-    words: Annotated[list[str], typer.Argument(help="Plain words, in any script.")],
-    json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
-    all_: Annotated[bool, typer.Option("--all", help="Every place, not only the best.")] = False,
-    transcripts: TranscriptsOption = None,
-) -> None:
-    """Find what was said in the sessions of this folder; exit code 1 when nothing is found."""
-    from agent.transcript.search import BEST, EVERY, search
-    from agent.ui.hits import print_hits
-
-    wanted = " ".join(words)
-    with _errors_as_one_line():
-        folder = _here(transcripts)
-        hits = search(folder, str(folder), wanted, limit=EVERY if all_ else BEST)
-    print_hits(hits, wanted, as_json=json)
-    raise typer.Exit(0 if hits else 1)
-
-
 @app.command("import")
 def import_(
     files: Annotated[list[Path], typer.Argument(help="Session files of Claude Code or pi.")],
@@ -390,7 +274,7 @@ def import_(
 
     from agent.config import load_settings
 
-    with _errors_as_one_line():
+    with errors_as_one_line():
         code = asyncio.run(_import(load_settings({"transcripts": transcripts}, os.environ), files))
     raise typer.Exit(code)
 
@@ -402,7 +286,11 @@ async def _import(settings: Settings, files: list[Path]) -> int:
     session, _ = await _make_session(settings, None, fork=False, patient=False)
     try:
         code = import_files(session, ToolBox(default_tools()).specs, files)
-        _folders().add(session.transcript.parent)
+        folders().add(session.transcript.parent)
         return code
     finally:
         await session.close()
+
+
+app.add_typer(past)
+app.add_typer(info)

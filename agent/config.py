@@ -15,10 +15,10 @@ from typing import Any, Literal, TypeAlias
 from urllib.parse import urlsplit
 
 from agent.errors import ConfigError
+from agent.folders import user_folder
 
 Approval: TypeAlias = Literal["ask", "read-only", "auto-edit", "yolo"]
 
-APP_NAME = "agent-chat"
 CONFIG_VARIABLE = "AGENT_CONFIG"
 
 
@@ -70,6 +70,12 @@ class Settings:
     background_summary: bool = False
     models: Mapping[str, ModelSettings] = field(default_factory=dict)
     sources: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """What must be shown nowhere: keys, and the password in a URL."""
+        password = urlsplit(self.base_url or "").password
+        return tuple(filter(None, (self.api_key, self.auth_token, password)))
 
 
 @dataclass(frozen=True)
@@ -291,23 +297,22 @@ def _from_environment(environ: Mapping[str, str]) -> Iterator[_Found]:
             yield f"environment {variable}", {key: _checked(rule, text, variable, text=True)}
 
 
-def _from_file(environ: Mapping[str, str], config_file: Path | None) -> _Found:
+def config_path(environ: Mapping[str, str], config_file: Path | None) -> tuple[Path, bool]:
+    """The configuration file that counts, and whether it was named and so must exist."""
     given = config_file or environ.get(CONFIG_VARIABLE, "").strip()
-    path = _expanded(given) if given else _user_file()
-    shown = _shown(path)
+    return (_expanded(given), True) if given else (user_folder() / "config.toml", False)
+
+
+def _from_file(environ: Mapping[str, str], config_file: Path | None) -> _Found:
+    path, named = config_path(environ, config_file)
+    shown = shown_path(path)
     values: dict[str, object] = {}
-    for key, value in _toml(path, shown, must_exist=bool(given)).items():
+    for key, value in _toml(path, shown, must_exist=named).items():
         if key == "models":
             values[key] = _models(value, shown)
         else:
             values[key] = _checked(_known(key, _RULES, shown, "models"), value, f"{shown}: {key}")
     return shown, values
-
-
-def _user_file() -> Path:
-    import platformdirs
-
-    return platformdirs.user_config_path(APP_NAME) / "config.toml"
 
 
 def _toml(path: Path, shown: str, *, must_exist: bool) -> dict[str, object]:
@@ -367,7 +372,7 @@ def _shortened(text: str) -> str:
     return text if len(text) <= 60 else text[:59] + "…"
 
 
-def _shown(path: Path) -> str:
+def shown_path(path: Path) -> str:
     """A path as people write it, with ``~`` for the home folder."""
     try:
         return f"~/{path.relative_to(Path.home())}"

@@ -258,6 +258,32 @@ class ContextReport:
 
 
 @dataclass(frozen=True)
+class PastTurn:
+    """A turn that is over: what was typed, and what a screen showed of the answer.
+
+    Of a call's changes there is no diff, and of a long turn only the last events.
+    """
+
+    text: str
+    events: tuple[Event, ...]
+
+
+@dataclass(frozen=True)
+class Recap:
+    """What a session was about when it was left.
+
+    ``turns`` are its last ones, folded or not. ``tokens`` is the size of what the next
+    request would carry, as last known (``None``: not known). ``folded_turns`` are covered
+    by the summary and can be read at ``folded_address``.
+    """
+
+    turns: tuple[PastTurn, ...] = ()
+    tokens: int | None = None
+    folded_turns: int = 0
+    folded_address: str = ""
+
+
+@dataclass(frozen=True)
 class SessionTotals:
     """What a session has used so far.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import replace
@@ -18,25 +19,25 @@ from agent.context.engine import ContextEngine
 from agent.context.summariser import prepare_ahead
 from agent.errors import AgentError, SessionError
 from agent.events import (
-    CompactionFailed,
-    CompactionFinished,
     CompactionPreview,
     ContextReport,
     ContextSize,
-    Event,
     EventStream,
     Notice,
+    Recap,
     SessionEntry,
     SessionTotals,
     TurnFinished,
     TurnStarted,
 )
 from agent.loop import Turn, never, run_turn
-from agent.messages import Message, Usage, scrub
+from agent.messages import Message, scrub
 from agent.models import Models
 from agent.providers.base import Provider
+from agent.recap import make_recap
 from agent.reports import context_report
-from agent.system_prompt import system_prompt
+from agent.spending import Spending
+from agent.system_prompt import SystemPrompts
 from agent.tasks import in_daemon
 from agent.tools.approval import Approval
 from agent.tools.base import Approver, ToolContext
@@ -51,9 +52,7 @@ from agent.transcript.records import (
 from agent.transcript.sessions import find_session, list_sessions, new_id
 from agent.transcript.store import Transcript
 
-_RESULT_SHARE = 0.25
-_LEAST_RESULT_CHARS, _MOST_RESULT_CHARS = 1_200, 30_000
-_CHARS_PER_TOKEN = 3
+logger = logging.getLogger(__name__)
 
 
 class Session:
@@ -86,8 +85,8 @@ class Session:
         self._approver: Approver | None = None
         self._folder = cwd / settings.transcripts
         self._models = Models(settings, provider)
-        self._system = system_prompt(settings, cwd, self._label)
-        self._start(self._new_transcript(settings.model))
+        self._prompts = SystemPrompts(settings, cwd, self._label)
+        self._start(self._new_transcript(settings.model, self._prompts.new()))
 
     @property
     def id(self) -> str:
@@ -153,21 +152,22 @@ class Session:
                         if self._folders is not None:
                             self._folders.add(self._folder)
                     if isinstance(event, TurnFinished):
+                        if event.error is not None:
+                            logger.debug("turn %d failed", event.turn, exc_info=event.error)
                         for warning in self.take_warnings():
                             if warning != str(event.error):
                                 yield Notice(warning, "warning")
                     yield event
         finally:
-            self._count(turn.requests, turn.usage)
-            self._count(turn.summaries, turn.summary_usage, self._engine.summariser.model)
+            self._spending.turn(turn)
             if self._calibration is not None and turn.answers:
                 self._calibration.save(self.model, self._transcript.view.factor)
         if self._patient and self._settings.background_summary:
             prepare_ahead(self._engine)
 
     def take_warnings(self) -> list[str]:
-        """What could not be written and was not told yet, a line each."""
-        return self._transcript.take_warnings()
+        """What could not be read or written, or has changed, and was not told yet; a line each."""
+        return [*self._prompts.take_notices(self.system), *self._transcript.take_warnings()]
 
     async def compact(self, focus: str = "") -> EventStream:
         """Fold the conversation now; ``focus`` says what the summary should dwell on."""
@@ -175,7 +175,7 @@ class Session:
         try:
             async with aclosing(ladder.compact(self._engine, focus)) as events:
                 async for event in events:
-                    yield self._priced(event)
+                    yield self._spending.compaction(event)
         except AgentError as error:
             yield Notice(str(error), "error")
 
@@ -204,25 +204,28 @@ class Session:
         """What fills the window. Makes no request."""
         return context_report(self._engine)
 
+    def recap(self) -> Recap:
+        """The last turns as they looked. Makes no request."""
+        return make_recap(self._transcript, self._box)
+
     def messages(self) -> tuple[Message, ...]:
         """The messages that the next request would carry."""
         return self._transcript.view.messages
 
     def totals(self) -> SessionTotals:
         """Requests, tokens and cost since this session was started or resumed here."""
-        wasted = self._engine.background.wasted
-        if wasted.prompt_tokens:
-            self._engine.background.wasted = Usage()
-            self._count(1, wasted, self._engine.summariser.model)
-        return self._totals
+        return self._spending.totals()
 
     def sessions(self) -> tuple[SessionEntry, ...]:
         """The sessions of this folder, newest first."""
         return list_sessions(self._folder, self.id)
 
     def reset(self) -> None:
-        """Begin a new session with the same model; the old one stays on disk."""
-        fresh = self._new_transcript(self.model)
+        """Begin a new session with the same model; the old one stays on disk.
+
+        :raises ConfigError: the file with the system prompt cannot be read any more.
+        """
+        fresh = self._new_transcript(self.model, self._prompts.new())
         self._leave()
         self._start(fresh)
 
@@ -244,7 +247,7 @@ class Session:
         opened.settle()
         self._leave()
         self._start(opened)
-        return tuple(opened.take_warnings())
+        return tuple(self.take_warnings())
 
     async def set_model(self, model: str) -> None:
         """Use another model from the next request on.
@@ -257,7 +260,7 @@ class Session:
             self._transcript.append(ModelRecord(model, self._factor(model)))
         else:
             self._leave()
-            self._start(self._new_transcript(model))
+            self._start(self._new_transcript(model, self.system))
         self._engine.budget = self._budget()
         await self._learn_limits()
 
@@ -333,12 +336,12 @@ class Session:
         inside = self._folder.is_relative_to(self._cwd)
         return scrub(str(self._folder.relative_to(self._cwd) if inside else self._folder))
 
-    def _new_transcript(self, model: str) -> Transcript:
+    def _new_transcript(self, model: str, system: str) -> Transcript:
         record = SessionRecord(
             id=new_id(),
             cwd=scrub(str(self._cwd)),
             model=model,
-            system=self._system,
+            system=system,
             tools=self._box.specs,
             factor=self._factor(model),
         )
@@ -356,7 +359,6 @@ class Session:
         self._transcript = transcript
         # What was allowed "always" and what was spent belong to the session that ends.
         self._approval = Approval(self._settings.approval, self._approver)
-        self._totals = SessionTotals(0, Usage(), None)
         self._outputs: list[str] = []
         self._engine = ContextEngine(
             provider=self._provider,
@@ -368,6 +370,7 @@ class Session:
             summary_model=self._settings.summary_model,
             summary_budget=self._summary_budget(),
         )
+        self._spending = Spending(self._models, self._engine)
 
     async def _learn_limits(self) -> None:
         """Let the budgets follow what the server says of the models."""
@@ -384,30 +387,11 @@ class Session:
         return self._models.summary_budget(model) if model is not None else None
 
     def _tool_context(self) -> ToolContext:
-        chars = round(self._engine.budget.tokens * _RESULT_SHARE * _CHARS_PER_TOKEN)
         return ToolContext(
             cwd=self._cwd,
             transcripts=self._folder,
-            max_chars=min(max(chars, _LEAST_RESULT_CHARS), _MOST_RESULT_CHARS),
+            max_chars=self._engine.budget.result_chars,
             timeout_seconds=self._settings.tool_timeout_seconds,
             emit=lambda _: None,
             session_id=self.id,
         )
-
-    def _priced(self, event: Event) -> Event:
-        """Count what a manual compaction has cost, and say it where prices are known."""
-        model = self._engine.summariser.model
-        if isinstance(event, CompactionFinished):
-            cost = self._count(1, event.report.usage, model)
-            return replace(event, report=replace(event.report, cost=cost))
-        if isinstance(event, CompactionFailed):
-            self._count(1, event.usage, model)
-        return event
-
-    def _count(self, requests: int, usage: Usage, model: str = "") -> float | None:
-        """Add to the totals; what it has cost, where prices are known."""
-        before = self._totals
-        spent = self._models.cost(model or self.model, usage)
-        cost = before.cost if spent is None else (before.cost or 0.0) + spent
-        self._totals = SessionTotals(before.requests + requests, before.usage + usage, cost)
-        return spent

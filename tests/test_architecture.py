@@ -19,27 +19,32 @@ MOST_LINES = 400
 # Each layer may import itself and those below it.
 LAYERS = (
     {"agent.cli", "agent.__main__"},
+    {"agent.cli_info", "agent.cli_past"},
+    {"agent.cli_errors"},
     {"agent.ui"},
     {"agent.session"},
     {
         "agent.loop",
         "agent.attachments",
         "agent.calls",
+        "agent.instruction_files",
         "agent.recovery",
         "agent.models",
+        "agent.recap",
         "agent.reports",
+        "agent.spending",
         "agent.system_prompt",
     },
     {"agent.context", "agent.tools", "agent.providers", "agent.config"},
     {"agent.transcript"},
     {"agent.events", "agent.media", "agent.wire", "agent.retry", "agent.tasks"},
-    {"agent.messages", "agent.errors"},
+    {"agent.messages", "agent.errors", "agent.folders"},
     {"agent"},
 )
 
 ONLY_IN = {
     "anthropic": {"agent.providers.anthropic"},
-    "typer": {"agent.cli"},
+    "typer": {"agent.cli", "agent.cli_errors", "agent.cli_info", "agent.cli_past"},
     "rich": {"agent.ui"},
     "prompt_toolkit": {"agent.ui"},
     "tiktoken": {"agent.context.tokens"},

@@ -12,6 +12,10 @@ WINDOW_SHARE = 0.7
 MOST_INPUT = 200_000
 """The largest default budget: beyond it answers get slow and dear."""
 
+_RESULT_SHARE = 0.25
+_LEAST_RESULT_CHARS, _MOST_RESULT_CHARS = 1_200, 30_000
+_CHARS_PER_TOKEN = 3
+
 UNKNOWN_WINDOW = Limits(32_000, 8_192, "a cautious guess")
 
 _KNOWN = (
@@ -41,6 +45,12 @@ class Budget:
     def most_input(self) -> int:
         """The most input that leaves room for an answer."""
         return self.window - self.reserve
+
+    @property
+    def result_chars(self) -> int:
+        """The most characters of one tool result: a quarter of the input, within bounds."""
+        chars = round(self.tokens * _RESULT_SHARE * _CHARS_PER_TOKEN)
+        return min(max(chars, _LEAST_RESULT_CHARS), _MOST_RESULT_CHARS)
 
     def max_tokens(self, size: int, uncertain: int) -> int:
         """How long an answer to an input of ``size`` tokens may be.

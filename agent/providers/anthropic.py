@@ -20,7 +20,15 @@ from typing import TYPE_CHECKING
 
 from agent.errors import AuthenticationError, ProviderBusyError, ProviderError, StreamBrokenError
 from agent.providers.assembly import Assembly
-from agent.providers.base import EndPart, Limits, Part, QuietPart, Request, SummaryForm
+from agent.providers.base import (
+    EndPart,
+    Limits,
+    OfferedModel,
+    Part,
+    QuietPart,
+    Request,
+    SummaryForm,
+)
 from agent.providers.body import BodyEncoder
 from agent.providers.watch import Patience, Watch
 from agent.tasks import in_daemon
@@ -38,6 +46,9 @@ COUNT_SECONDS = 4.0
 
 LIMITS_SECONDS = 5.0
 """How long a model's limits are waited for; without them there is a table."""
+
+_MOST_LISTED = 1_000
+"""Models on one page, which is all that is asked for; more than any server has."""
 
 _BUSY_STATUSES = frozenset({408, 409, 425, 429})
 _BUSY_TYPES = frozenset({"overloaded_error", "rate_limit_error", "api_error", "timeout_error"})
@@ -162,6 +173,32 @@ class AnthropicProvider:
         most = output if isinstance(output, int) and output > 0 else window
         return Limits(window, most, "the server")
 
+    async def offered(self) -> tuple[OfferedModel, ...] | None:
+        """The models that the server lists, in its order; ``None`` when it has no list.
+
+        :raises ProviderError: it refused or failed.
+        """
+        client = await self._connected()
+        try:
+            page: object = await client.models.list(limit=_MOST_LISTED)
+        except Exception as error:
+            # As in stream(): nothing but ProviderError leaves this module.
+            translated = self._translated(error)
+            if translated.status == 400 or translated.status in _MISSING_STATUSES:
+                return None
+            raise translated from error
+        listed = getattr(page, "data", None)
+        if not isinstance(listed, list):
+            return None
+        models = (info.model_dump() for info in listed if hasattr(info, "model_dump"))
+        return tuple(
+            OfferedModel(
+                str(data["id"]), _tokens(data, "max_input_tokens"), _tokens(data, "max_tokens")
+            )
+            for data in models
+            if data.get("id")
+        )
+
     async def close(self) -> None:
         """See :meth:`.base.Provider.close`."""
         if self._client is not None:
@@ -217,6 +254,11 @@ class AnthropicProvider:
         return kind(f"the server's answer cannot be read: {_words(error)}")
 
 
+def _tokens(data: Mapping[str, object], key: str) -> int | None:
+    value = data.get(key)
+    return value if isinstance(value, int) and value > 0 else None
+
+
 def _status_error(error: anthropic.APIStatusError) -> ProviderError:
     body = error.body if isinstance(error.body, str) else compact_json(error.body or {})
     if not error.body:
@@ -232,7 +274,10 @@ def _status_error(error: anthropic.APIStatusError) -> ProviderError:
             "which is not followed; if that is the right place, set --base-url to it"
         )
     if status in (401, 403):
+        message += "; agent config shows where the key came from"
         return AuthenticationError(message, status=status, body=body)
+    if status == 404 and kind == "not_found_error":
+        message += "; agent models lists what the server offers"
     # Only an error inside a stream, whose status was 200, needs its type to be understood.
     if status in _BUSY_STATUSES or status >= 500 or (status == 200 and kind in _BUSY_TYPES):
         wait = _retry_after(error.response.headers)

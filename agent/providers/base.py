@@ -30,6 +30,15 @@ class Limits:
 
 
 @dataclass(frozen=True)
+class OfferedModel:
+    """A model in a server's list, with its limits in tokens as far as they are told."""
+
+    id: str
+    window: int | None
+    max_output: int | None
+
+
+@dataclass(frozen=True)
 class TextPart:
     """A piece of text of the block being received."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import BinaryIO
@@ -21,11 +20,11 @@ from agent.transcript.records import (
     UserRecord,
     decode,
 )
+from agent.transcript.tail import lines_from_the_end
 
 _TELLING = re.compile(
     rb'\{"v":\d+,"seq":\d+,"ts":[^,]+,"type":"(?:user|assistant_end|compaction|uncompact|rewind)"'
 )
-_BLOCK_BYTES = 1 << 18
 _FIRST_WORDS_CHARS = 80
 _MOST_NAMED = 5
 
@@ -103,6 +102,15 @@ def _entry(path: Path, current: str) -> SessionEntry:
     )
 
 
+def last_known_tokens(path: Path) -> int | None:
+    """The size of what the next request of a session would carry; ``None``: not known.
+
+    :raises OSError: the log cannot be read.
+    """
+    with path.open("rb") as log:
+        return _last_known(log)[1]
+
+
 def _last_known(log: BinaryIO) -> tuple[int, int | None]:
     """The number of the newest turn, and the view's size in tokens as last recorded.
 
@@ -110,7 +118,7 @@ def _last_known(log: BinaryIO) -> tuple[int, int | None]:
     view is as large as it was before it.
     """
     turns, tokens, rewound, undone = 0, 0, 0, False
-    for record in map(_read, _lines_from_the_end(log)):
+    for record in map(_read, lines_from_the_end(log)):
         match record:
             case UserRecord(turn):
                 turns = turns or turn
@@ -140,20 +148,3 @@ def _read(line: bytes) -> Record | None:
     except BadLineError:
         # Damage is reported when the session is opened.
         return None
-
-
-def _lines_from_the_end(log: BinaryIO) -> Iterator[bytes]:
-    """The lines of a file from the last to the first, read block by block."""
-    end = log.seek(0, 2)
-    pieces: list[bytes] = []
-    while end:
-        start = max(end - _BLOCK_BYTES, 0)
-        log.seek(start)
-        piece, *lines = log.read(end - start).split(b"\n")
-        if lines:
-            yield b"".join((lines.pop(), *reversed(pieces)))
-            yield from reversed(lines)
-            pieces = []
-        pieces.append(piece)
-        end = start
-    yield b"".join(reversed(pieces))

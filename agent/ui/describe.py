@@ -8,8 +8,10 @@ from agent.events import (
     CompactionFinished,
     CompactionPreview,
     CompactionReport,
+    ContextSize,
     Event,
     Notice,
+    Recap,
     RetryScheduled,
     ServerQuiet,
     ToolCallFinished,
@@ -39,6 +41,19 @@ def compaction(report: CompactionReport) -> str:
     if report.address:
         parts.append(f"read back: {figures.one_line(report.address)}")
     return "📦 " + " · ".join(parts)
+
+
+def folded(recap: Recap) -> str:
+    """What the summary of a conversation covers, in place of its text."""
+    turns = figures.count(recap.folded_turns, "turn")
+    return f"📦 {turns} in a summary · read back: {figures.one_line(recap.folded_address)}"
+
+
+def filled(size: ContextSize) -> str:
+    """How far the context is filled, and what follows where it is too full."""
+    used, budget = figures.tokens(size.tokens), figures.tokens(size.budget)
+    line = f"context {used} / {budget} · {figures.share(size)}"
+    return f"{line}: it is compacted before the next request" if size.share > 1 else line
 
 
 def preview(plan: CompactionPreview) -> str:
@@ -124,7 +139,8 @@ def error(failure: BaseException) -> str:
     text = figures.one_line(str(failure), 600)
     if isinstance(failure, AgentError) and text:
         return f"error: {text}"
-    return f"error: unexpected {type(failure).__name__}: {text}".rstrip(": ")
+    what = f"error: unexpected {type(failure).__name__}: {text}".rstrip(": ")
+    return f"{what}; with --debug the traceback goes to a file"
 
 
 def notice(event: Notice) -> str:

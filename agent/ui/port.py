@@ -12,6 +12,7 @@ from agent.events import (
     ContextReport,
     ContextSize,
     EventStream,
+    Recap,
     SessionEntry,
     SessionTotals,
 )
@@ -103,6 +104,10 @@ class SessionPort(Protocol):
 
     def context(self) -> ContextReport:
         """What fills the window. Makes no request."""
+        ...
+
+    def recap(self) -> Recap:
+        """The last turns as they looked, and how full the window is. Makes no request."""
         ...
 
     def messages(self) -> tuple[Message, ...]:

@@ -2,38 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from rich.text import Text
 
-from agent.messages import Message
+from agent.context.budget import Budget
+from agent.events import ContextSize, Recap
+from agent.ui import describe, figures
 from agent.ui.render import EventPrinter
 from agent.ui.sanitize import sanitize
-
-TURNS = 2
-"""How many turns are shown."""
 
 _QUESTION_LINES = 6
 
 
-def last_exchanges(messages: Sequence[Message], turns: int = TURNS) -> list[tuple[str, str]]:
-    """The last typed texts, each with the last text that answered it (or an empty one)."""
-    exchanges: list[tuple[str, str]] = []
-    for message in messages:
-        if message.role == "user":
-            if message.text and not message.tool_results:
-                exchanges.append((message.text, ""))
-        elif exchanges and message.text:
-            exchanges[-1] = (exchanges[-1][0], message.text)
-    return exchanges[-turns:]
-
-
-def show_recap(printer: EventPrinter, messages: Sequence[Message]) -> None:
-    """Print the last turns as they looked, tools left out."""
-    for asked, answered in last_exchanges(messages):
-        lines = sanitize(asked).split("\n")
+def show_recap(printer: EventPrinter, recap: Recap, budget: Budget) -> None:
+    """Print the last turns as they looked, and how far the context is filled."""
+    if recap.folded_turns:
+        printer.say(describe.folded(recap), "dim")
+    for turn in recap.turns:
+        lines = sanitize(turn.text).split("\n")
         shown = lines[:_QUESTION_LINES] + (["…"] if len(lines) > _QUESTION_LINES else [])
         printer.console.print()
         printer.console.print(Text("> " + "\n  ".join(shown), "dim"), soft_wrap=True)
-        if answered:
-            printer.answer(sanitize(answered))
+        for event in turn.events:
+            printer.handle(event)
+        printer.finish()
+    if recap.tokens is not None:
+        size = ContextSize(recap.tokens, budget.tokens, budget.window, exact=False)
+        printer.console.print()
+        printer.console.print(Text(describe.filled(size), figures.share_style(size) or "dim"))

@@ -190,12 +190,6 @@ class EventPrinter:
         """Print a line, made harmless."""
         self._print(Text(sanitize(text), style=style), "line")
 
-    def answer(self, text: str) -> None:
-        """Print a whole answer that was given earlier."""
-        self._answer(text)
-        self._end_answer()
-        self._group = ""
-
     def _print(self, text: Text, group: str) -> None:
         self._begin(group)
         self.console.print(text, soft_wrap=True)

@@ -179,7 +179,7 @@ class _Repl:
         self._console.print()
 
     def _recap(self) -> None:
-        show_recap(self._printer, self._session.messages())
+        show_recap(self._printer, self._session.recap(), self._session.budget)
 
     async def _talk(self, first_prompt: str | None) -> None:
         if first_prompt and first_prompt.strip():

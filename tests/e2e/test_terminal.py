@@ -171,3 +171,30 @@ def test_other_sessions_are_listed_reset_and_resumed(tmp_path: Path) -> None:
         say(chat, f"/resume {log.stem}", "the first question")
         say(chat, "the third question", "Three.")
         assert len(server.messages_requests[-1].messages) == 3
+
+
+def test_resuming_shows_tools_the_fold_and_how_full_it_is(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("alpha\nbeta\n")
+    look = Reply("Let me *see*.", tool_uses=[ToolUse("read_file", {"path": "notes.txt"})])
+    steps = [Reply("Noted. " * 400), Reply("Yes. " * 400), look, Reply("It says **alpha**.")]
+    with MessagesServer(script=Brain(steps), window=100_000) as server:
+        with terminal(server, tmp_path) as chat:
+            chat.wait_for_prompt()
+            say(chat, "remember 8123", "context")
+            say(chat, "/compact", "📦")
+            say(chat, "and 8124", "Yes.")
+            say(chat, "read the notes", "It says alpha.")
+        server.script = Brain([Reply("Here again.")])
+        with terminal(server, tmp_path, "-c") as chat:
+            chat.wait_for("It says alpha.")
+            chat.wait_for_prompt()
+            assert any(line.startswith("📦 1 turn in a summary") for line in chat.lines)
+            assert "● read_file notes.txt" in chat.picture
+            assert "What matters" not in chat.picture, "the summary stays folded"
+            assert re.search(r"^context [\d.k]+ / 200k · ~\d+%$", chat.picture, re.MULTILINE)
+        with terminal(server, tmp_path, "-c", "--max-input-tokens", "2200") as chat:
+            chat.wait_for_prompt()
+            assert re.search(r"~\d{3}%: it is compacted before the next request", chat.picture)
+            say(chat, "still there?", "Here again.")
+            assert chat.picture.index("it is compacted") < chat.picture.rindex("📦 folded")
+            assert chat.picture.rindex("📦 folded") < chat.picture.index("Here again.")

@@ -25,6 +25,8 @@ from agent.events import (
     Event,
     EventStream,
     Notice,
+    PastTurn,
+    Recap,
     RequestFinished,
     RequestStarted,
     RetryScheduled,
@@ -307,6 +309,11 @@ class ScriptedSession:
             8_000,
             "table",
         )
+
+    def recap(self) -> Recap:
+        events = (TextDelta("an *answer*"),)
+        turns = tuple(PastTurn(text, events) for text in self.sent)
+        return Recap(turns, 38_200 if turns else None)
 
     def messages(self) -> tuple[Message, ...]:
         pairs = [(user_text(text), assistant_text("an *answer*")) for text in self.sent]

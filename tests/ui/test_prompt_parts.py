@@ -7,10 +7,8 @@ import pytest
 from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 
-from agent.messages import Message, TextBlock, ToolResultBlock, assistant_text, user_text
 from agent.ui.completion import PromptCompleter, may_complete
 from agent.ui.prompt_history import PromptHistory
-from agent.ui.recap import last_exchanges
 
 
 def completed(root: Path, text: str) -> list[str]:
@@ -77,18 +75,3 @@ def test_a_history_that_cannot_be_kept_is_told_and_no_more(tmp_path: Path) -> No
     history.store_string("text")
     assert list(history.load_history_strings()) == []
     assert "not kept" in history.problem
-
-
-def test_the_last_exchanges_leave_tools_out() -> None:
-    messages = [
-        user_text("one"),
-        assistant_text("first"),
-        user_text("two"),
-        assistant_text("looking"),
-        Message("user", (ToolResultBlock("t", "out"),)),
-        assistant_text("second"),
-        user_text("three"),
-    ]
-    assert last_exchanges(messages) == [("two", "second"), ("three", "")]
-    assert last_exchanges(messages, 9)[0] == ("one", "first")
-    assert last_exchanges([Message("user", (TextBlock(""),))]) == []

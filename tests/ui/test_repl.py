@@ -310,7 +310,8 @@ def test_resuming_shows_the_last_turns(started: Chat) -> None:
     started.wait_for("resumed s0")
     started.wait_for_prompt()
     resumed = started.lines[started.lines.index("resumed s0") :]
-    assert resumed == ["resumed s0", "", "> a question", "", "an answer", "", PROMPT]
+    filled = "context 38.2k / 140k · ~27%"
+    assert resumed == ["resumed s0", "", "> a question", "", "an answer", "", filled, "", PROMPT]
 
 
 def test_only_a_long_turn_rings_the_bell(started: Chat) -> None:
