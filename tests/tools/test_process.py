@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import os
 import subprocess
 import sys
 import time
@@ -115,28 +116,31 @@ KILLED = """
 import asyncio, sys
 from pathlib import Path
 from agent.tools.process import run_program
-command = "trap '' TERM; sleep 4721 & touch on; sleep 4722; sleep 4723"
-asyncio.run(run_program(["bash", "-c", command], Path(sys.argv[1]), 60.0, lambda _: True))
+folder, sleep = sys.argv[1:]
+command = f"trap '' TERM; {sleep} & touch on; {sleep}; {sleep}"
+asyncio.run(run_program(["bash", "-c", command], Path(folder), 60.0, lambda _: True))
 """
 
 
 def test_nothing_is_left_when_this_program_is_killed(tmp_path: Path) -> None:
-    process = subprocess.Popen([sys.executable, "-c", KILLED, str(tmp_path)])
+    sleep = f"sleep 4721.{os.getpid()}"
+    process = subprocess.Popen([sys.executable, "-c", KILLED, str(tmp_path), sleep])
     wait_for_file(tmp_path / "on")
-    assert running("sleep 472[12]")
+    assert len(running(sleep).split()) >= 3
     process.kill()
     process.wait()
     killed_at = time.monotonic()
-    while running("sleep 472[123]"):
+    while running(sleep):
         assert time.monotonic() - killed_at < 5.0
         time.sleep(0.02)
 
 
 async def test_background_processes_are_told_and_their_guard_is_none(tmp_path: Path) -> None:
-    command = ["bash", "-c", "sleep 4731 >/dev/null 2>&1 & true"]
+    sleep = f"sleep 4731.{os.getpid()}"
+    command = ["bash", "-c", f"{sleep} >/dev/null 2>&1 & true"]
     assert (await run_program(command, tmp_path, 20.0, lambda _: True)).left_running
     assert not (await run_program(["true"], tmp_path, 20.0, lambda _: True)).left_running
-    assert running("sleep 4731") == b""
+    assert running(sleep) == b""
 
 
 def busy(seconds: float) -> None:
