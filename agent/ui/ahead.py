@@ -7,7 +7,7 @@ import os
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from prompt_toolkit.input import Input
 from prompt_toolkit.input.typeahead import get_typeahead
@@ -84,10 +84,12 @@ class TypedAhead:
             if flush is not None:
                 flush.cancel()
                 read_escape()
+            self._marks_pastes = False
             if paste:
-                self._marks_pastes = False
-                self._output.disable_bracketed_paste()
-                self._output.flush()
+                # A terminal whose window was closed takes nothing any more.
+                with suppress(OSError):
+                    self._output.disable_bracketed_paste()
+                    self._output.flush()
 
     def catch_up(self) -> None:
         """Take the keys that nobody has used yet, now or after a question."""
