@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -22,6 +23,9 @@ from agent.ui import commands, keys
 from agent.ui.live import Line
 from agent.ui.pastes import Pastes
 from agent.ui.sanitize import sanitize
+
+REST_SECONDS = 0.5
+"""Who has typed nothing for so long may be asked something."""
 
 _LAST_WORD = re.compile(r"\S*\s*\Z")
 _PROMPT = Style(color="green", bold=True)
@@ -42,6 +46,8 @@ class TypedAhead:
         self._waiting: deque[str] = deque()
         self._stop: Callable[[], None] | None = None
         self._marks_pastes = False
+        self._pressed_at = -REST_SECONDS
+        self._pressed = asyncio.Event()
 
     def wants_a_turn(self) -> bool:
         """Whether a text waits that the model shall have, and not a command."""
@@ -101,6 +107,13 @@ class TypedAhead:
             unused += more
         self._press(unused)
 
+    async def rest(self) -> None:
+        """Wait for a pause in the typing: whoever types on has not seen a question yet."""
+        if time.monotonic() - self._pressed_at < REST_SECONDS:
+            with suppress(TimeoutError):
+                while await asyncio.wait_for(self._pressed.wait(), REST_SECONDS):
+                    self._pressed.clear()
+
     def next(self) -> str | None:
         """What goes out now: a command, or all texts up to the next command as one."""
         texts: list[str] = []
@@ -136,6 +149,8 @@ class TypedAhead:
     def _press(self, pressed: Iterable[KeyPress]) -> None:
         presses = deque(pressed)
         while presses:
+            self._pressed_at = time.monotonic()
+            self._pressed.set()
             press = presses.popleft()
             if press.key != Keys.Escape:
                 self._edit(press)
