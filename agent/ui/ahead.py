@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from prompt_toolkit.input import Input
 from prompt_toolkit.input.typeahead import get_typeahead
@@ -22,6 +23,9 @@ from agent.ui import commands, keys
 from agent.ui.live import Line
 from agent.ui.pastes import Pastes
 from agent.ui.sanitize import sanitize
+
+REST_SECONDS = 0.5
+"""Who has typed nothing for so long may be asked something."""
 
 _LAST_WORD = re.compile(r"\S*\s*\Z")
 _PROMPT = Style(color="green", bold=True)
@@ -42,6 +46,8 @@ class TypedAhead:
         self._waiting: deque[str] = deque()
         self._stop: Callable[[], None] | None = None
         self._marks_pastes = False
+        self._pressed_at = -REST_SECONDS
+        self._pressed = asyncio.Event()
 
     def wants_a_turn(self) -> bool:
         """Whether a text waits that the model shall have, and not a command."""
@@ -84,10 +90,12 @@ class TypedAhead:
             if flush is not None:
                 flush.cancel()
                 read_escape()
+            self._marks_pastes = False
             if paste:
-                self._marks_pastes = False
-                self._output.disable_bracketed_paste()
-                self._output.flush()
+                # A terminal whose window was closed takes nothing any more.
+                with suppress(OSError):
+                    self._output.disable_bracketed_paste()
+                    self._output.flush()
 
     def catch_up(self) -> None:
         """Take the keys that nobody has used yet, now or after a question."""
@@ -98,6 +106,13 @@ class TypedAhead:
         while more := self._input.read_keys():
             unused += more
         self._press(unused)
+
+    async def rest(self) -> None:
+        """Wait for a pause in the typing: whoever types on has not seen a question yet."""
+        if time.monotonic() - self._pressed_at < REST_SECONDS:
+            with suppress(TimeoutError):
+                while await asyncio.wait_for(self._pressed.wait(), REST_SECONDS):
+                    self._pressed.clear()
 
     def next(self) -> str | None:
         """What goes out now: a command, or all texts up to the next command as one."""
@@ -134,6 +149,8 @@ class TypedAhead:
     def _press(self, pressed: Iterable[KeyPress]) -> None:
         presses = deque(pressed)
         while presses:
+            self._pressed_at = time.monotonic()
+            self._pressed.set()
             press = presses.popleft()
             if press.key != Keys.Escape:
                 self._edit(press)

@@ -42,6 +42,7 @@ class MarkdownStream:
         self._dirty = False
         self._redraw_at = 0.0
         self._at_line_start = True
+        self._shown: list[Line] = []
         self._below: list[Line] = []
 
     def feed(self, text: str) -> None:
@@ -57,9 +58,10 @@ class MarkdownStream:
         self.tick()
 
     def show_below(self, lines: list[Line]) -> None:
-        """Have these lines below the block in progress from the next redraw on."""
-        self._dirty |= lines != self._below
-        self._below = lines
+        """Have these lines below the block in progress, at once: they follow a person's keys."""
+        if lines != self._below:
+            self._below = lines
+            self._region.draw([*self._shown, *lines])
 
     def tick(self) -> None:
         """Show what has come, if anything has and the last redraw is long enough ago."""
@@ -69,7 +71,8 @@ class MarkdownStream:
         self._dirty = False
         for piece in self._scanner.take():
             self._write(piece)
-        self._region.draw([*self._in_progress(), *self._below])
+        self._shown = self._in_progress()
+        self._region.draw([*self._shown, *self._below])
         cost = self._clock() - started
         self._redraw_at = started + max(1 / REDRAWS_PER_SECOND, cost / DRAWING_SHARE)
 
@@ -85,7 +88,7 @@ class MarkdownStream:
         self._region.erase()
         self._gap = self._dirty = False
         self._redraw_at = 0.0
-        self._below = []
+        self._shown, self._below = [], []
 
     def _write(self, piece: Piece) -> None:
         match piece:

@@ -155,6 +155,8 @@ class Prompt:
         are kept for the next text. Raises as :meth:`text` does.
         """
         self.ahead.catch_up()
+        await self.ahead.rest()
+        self.ahead.catch_up()
         try:
             return await self._answers.prompt_async(
                 [("class:question", question)], set_exception_handler=False, handle_sigint=False

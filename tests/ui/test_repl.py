@@ -164,6 +164,21 @@ def test_what_was_typed_early_does_not_answer_a_question(started: Chat) -> None:
     started.wait_for("You said: y")
 
 
+def test_who_types_on_is_not_asked_until_a_pause(started: Chat) -> None:
+    started.type("ask\r")
+    started.type("ea")
+    started.wait_for("│ make")
+    for key in "s", "y", "\r":
+        started.type(key)
+        started.read(0.2)
+    assert "y yes" not in started.picture
+    started.wait_for("y yes · a always")
+    assert "decision" not in started.picture
+    started.type("\r")
+    started.wait_for("decision False False")
+    started.wait_for("You said: easy")
+
+
 def test_text_typed_during_an_answer_stands_below_it_and_then_in_the_box(started: Chat) -> None:
     started.type("slow\r")
     started.wait_for("word5")
