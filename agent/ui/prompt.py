@@ -16,18 +16,15 @@ from prompt_toolkit.key_binding import KeyPress
 from prompt_toolkit.output import ColorDepth, Output
 from prompt_toolkit.output.defaults import create_output
 from prompt_toolkit.shortcuts import PromptSession
-from prompt_toolkit.styles import Style
 from prompt_toolkit.utils import is_dumb_terminal
 
 from agent.events import SessionEntry
 from agent.ui.completion import PromptCompleter, may_complete
 from agent.ui.keys import prompt_keys
 from agent.ui.picker import pick_session
-from agent.ui.status import STATUS_STYLE, Status, status_line
+from agent.ui.status import Status, status_line
+from agent.ui.style import PROMPT_STYLE
 
-_STYLE = Style.from_dict(
-    {"prompt": "bold ansigreen", "question": "bold ansiyellow", **STATUS_STYLE}
-)
 _MENU_ROWS = 6
 
 
@@ -55,7 +52,7 @@ class Prompt:
         self._output = terminal_output or create_output()
         # Given no output, prompt_toolkit asks without moving the cursor on a dumb terminal.
         output = None if is_dumb_terminal() else self._output
-        style, depth = (None, ColorDepth.DEPTH_1_BIT) if plain else (_STYLE, None)
+        style, depth = (None, ColorDepth.DEPTH_1_BIT) if plain else (PROMPT_STYLE, None)
         keys = prompt_keys()
         if show_more is not None:
             keys.add("c-o")(lambda _: run_in_terminal(show_more))
