@@ -168,3 +168,40 @@ def test_other_sessions_are_listed_reset_and_resumed(tmp_path: Path) -> None:
         say(chat, f"/resume {log.stem}", "the first question")
         say(chat, "the third question", "Three.")
         assert len(server.messages_requests[-1].messages) == 3
+
+
+def test_plain_output_is_text_alone(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("alpha\nbeta\n")
+    with (
+        MessagesServer(script=demo_reply) as server,
+        terminal(server, tmp_path, "--plain", prompt="think of it\nread notes.txt") as chat,
+    ):
+        chat.wait_for("out ")
+        chat.wait_for_prompt()
+        assert not chat.status
+        shown = chat.written.partition(b"read notes.txt\r\n")[2].partition(b"\x1b")[0].decode()
+        assert "● read_file notes.txt\r\n" in shown
+        assert "thought · " in shown
+        assert "· context " in shown
+        assert not re.findall(rb"\x1b\[[0-9;]*[347][0-9]", chat.written)
+
+
+def test_after_a_compaction_the_status_is_right_at_once(tmp_path: Path) -> None:
+    with (
+        MessagesServer(script=demo_reply, window=12_000) as server,
+        terminal(server, tmp_path) as chat,
+    ):
+        chat.wait_for_prompt()
+        say(chat, "long 800", "out ")
+        say(chat, "long 801", "Part 5")
+        chat.wait_until(lambda: "%" in chat.status, "the size")
+        before = chat.status
+        say(chat, "/compact", "📦")
+        chat.wait_until(lambda: bool(chat.status), "the status")
+        folded = re.search(r"-> ([\d.]+k?) tokens", chat.picture)
+        assert folded is not None
+        assert f" · {folded[1]} / " in chat.status
+        assert chat.status != before
+        say(chat, "/reset", "/reset")
+        chat.wait_until(lambda: bool(chat.status), "the status")
+        assert f" · {folded[1]} / " not in chat.status
