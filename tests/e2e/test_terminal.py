@@ -174,15 +174,19 @@ def test_plain_output_is_text_alone(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("alpha\nbeta\n")
     with (
         MessagesServer(script=demo_reply) as server,
-        terminal(server, tmp_path, "--plain", prompt="think of it\nread notes.txt") as chat,
+        terminal(server, tmp_path, "--plain", prompt="think about it") as chat,
     ):
         chat.wait_for("out ")
         chat.wait_for_prompt()
+        chat.type("read notes.txt\r")
+        chat.wait_for_count("· context ", 2)
+        chat.wait_for_prompt()
         assert not chat.status
-        shown = chat.written.partition(b"read notes.txt\r\n")[2].partition(b"\x1b")[0].decode()
-        assert "● read_file notes.txt\r\n" in shown
-        assert "thought · " in shown
-        assert "· context " in shown
+        first, _, second = chat.written.decode().partition("> read notes.txt")
+        assert "thought · " in first.partition("> think about it")[2].partition("\x1b")[0]
+        plain = second[second.index("Let me") :].partition("\x1b")[0]
+        assert "● read_file notes.txt\r\n" in plain
+        assert "· context " in plain
         assert not re.findall(rb"\x1b\[[0-9;]*[347][0-9]", chat.written)
 
 
@@ -192,8 +196,10 @@ def test_after_a_compaction_the_status_is_right_at_once(tmp_path: Path) -> None:
         terminal(server, tmp_path) as chat,
     ):
         chat.wait_for_prompt()
-        say(chat, "long 800", "out ")
-        say(chat, "long 801", "Part 5")
+        for count in (1, 2):
+            chat.type("long 800\r")
+            chat.wait_for_count("· context ", count)
+            chat.wait_for_prompt()
         chat.wait_until(lambda: "%" in chat.status, "the size")
         before = chat.status
         say(chat, "/compact", "📦")
@@ -202,6 +208,11 @@ def test_after_a_compaction_the_status_is_right_at_once(tmp_path: Path) -> None:
         assert folded is not None
         assert f" · {folded[1]} / " in chat.status
         assert chat.status != before
-        say(chat, "/reset", "/reset")
+        chat.type("long 800\r")
+        chat.wait_for_count("· context ", 3)
+        chat.wait_for_prompt()
         chat.wait_until(lambda: bool(chat.status), "the status")
-        assert f" · {folded[1]} / " not in chat.status
+        before = chat.status
+        say(chat, "/reset", "new session")
+        chat.wait_until(lambda: bool(chat.status), "the status")
+        assert chat.status != before
