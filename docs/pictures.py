@@ -68,6 +68,7 @@ EXPECTED = (
     "📦 folded",
     "· context ",
     "version 2.4",
+    "% · ask",
 )
 """What the picture is there to show."""
 
@@ -152,8 +153,8 @@ class Screen(pyte.HistoryScreen):
 
     @property
     def rows(self) -> list[Sequence[Char]]:
-        """Everything that can be read by scrolling, to the cursor's line."""
-        visible = [self.buffer[line] for line in range(self.cursor.y + 1)]
+        """Everything that can be read by scrolling, to the status below the cursor's line."""
+        visible = [self.buffer[line] for line in range(self.cursor.y + 2)]
         return [
             [row[column] for column in range(self.columns)] for row in (*self.history.top, *visible)
         ]
@@ -218,17 +219,18 @@ def has_finished(chat: Chat, turns: int) -> bool:
 
 
 def shown(written: bytes) -> list[Text]:
-    """The lines of the picture, from the first shown prompt to the cursor."""
+    """The lines of the picture, from the first shown prompt to the status line."""
     screen = Screen(COLUMNS, LINES, history=1_000)
     pyte.ByteStream(screen).feed(written)
     rows = screen.rows
     first = "> " + SHOWN[0].text.splitlines()[0]
     begin = next(number for number, row in enumerate(rows) if plain(row) == first)
-    lines = [styled(row) for row in rows[begin:-1]]
-    for line in lines:
+    lines = [styled(row) for row in rows[begin:-2]]
+    typed = styled(rows[-2][: screen.cursor.x]).append(" ", Style(reverse=True))
+    status = styled(rows[-1])
+    for line in (*lines, status):
         line.rstrip()
-    typed = styled(rows[-1][: screen.cursor.x])
-    return [*lines, typed.append(" ", Style(reverse=True))]
+    return [*lines, typed, status]
 
 
 def styled(row: Sequence[Char]) -> Text:

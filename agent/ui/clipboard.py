@@ -40,7 +40,8 @@ def copy(text: str, terminal: TextIO) -> str:
         most = figures.size(MAX_BYTES)
         told = f"not copied: {figures.size(len(data))}, and a terminal takes at most {most}"
         return f"{told}; /export FILE writes a file"
-    return f"copied {figures.count(len(text), 'character')}"
+    how = "" if local else ", if this terminal takes them (OSC 52)"
+    return f"copied {figures.count(len(text), 'character')}{how}"
 
 
 def sequence(data: bytes, *, in_tmux: bool) -> str:

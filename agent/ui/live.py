@@ -44,9 +44,11 @@ def emit(console: Console, segments: Sequence[Segment]) -> None:
 
 def terminal_console(*, plain: bool = False) -> Console:
     """The console of stdout; text only where ``plain`` or the terminal asks for it."""
-    console = Console(highlight=False)
+    # Rich would take these for the size, also after a resize.
+    environ = {k: v for k, v in os.environ.items() if k not in {"COLUMNS", "LINES"}}
+    console = Console(highlight=False, _environ=environ)
     if plain or console.no_color or console.is_dumb_terminal:
-        return Console(highlight=False, color_system=None, no_color=True)
+        return Console(highlight=False, color_system=None, no_color=True, _environ=environ)
     return console
 
 

@@ -93,7 +93,7 @@ class _Picker:
             [
                 Window(BufferControl(self._filter, input_processors=before), height=1),
                 Window(FormattedTextControl(self._lines), height=self._height),
-                Window(FormattedTextControl(_HINT, "ansibrightblack"), height=1),
+                Window(FormattedTextControl(_HINT, "dim"), height=1),
             ]
         )
 

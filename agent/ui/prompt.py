@@ -15,7 +15,6 @@ from prompt_toolkit.input.defaults import create_input
 from prompt_toolkit.output import ColorDepth, Output
 from prompt_toolkit.output.defaults import create_output
 from prompt_toolkit.shortcuts import PromptSession
-from prompt_toolkit.styles import Style
 from prompt_toolkit.utils import is_dumb_terminal
 
 from agent.events import SessionEntry
@@ -24,16 +23,9 @@ from agent.ui.completion import PromptCompleter, may_complete
 from agent.ui.keys import ESCAPE_SECONDS, prompt_keys
 from agent.ui.pastes import Pastes
 from agent.ui.picker import pick_session
-from agent.ui.status import STATUS_STYLE, Status, status_line
+from agent.ui.status import Status, status_line
+from agent.ui.style import PROMPT_STYLE
 
-_STYLE = Style.from_dict(
-    {
-        "prompt": "bold ansigreen",
-        "question": "bold ansiyellow",
-        "paste": "ansicyan",
-        **STATUS_STYLE,
-    }
-)
 _MENU_ROWS = 6
 _VI_PAUSE_SECONDS = 0.3
 """How long an Esc may be the first of two keys, where it has a meaning of its own."""
@@ -67,7 +59,7 @@ class Prompt:
         self.ahead = TypedAhead(self._input, self._output, self.pastes)
         # Given no output, prompt_toolkit asks without moving the cursor on a dumb terminal.
         self._drawn_on = None if is_dumb_terminal() else self._output
-        self._style = None if plain else _STYLE
+        self._style = None if plain else PROMPT_STYLE
         self._depth = ColorDepth.DEPTH_1_BIT if plain else None
         keys = prompt_keys(self.pastes)
         if show_more is not None:

@@ -33,6 +33,9 @@ _UNSAFE = re.compile(
     r"|\x1b[ -/]{0,8}[0-~]"
     r"|\r\n?"
     r"|[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]"
+    # What reorders a line, or has neither width nor use here: bidirectional controls,
+    # zero-width spaces, tags. Joiners and marks stay: scripts and emoji need them.
+    r"|[\u200b\u202a-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e007f]"
 )
 _UNFINISHED = re.compile(rf"(?:{_STRING}{_BODY}\x1b?|{_CSI}{_PARAMETERS}|\x1b[ -/]{{0,8}}|\r)\Z")
 
@@ -50,8 +53,8 @@ _LINE_CONTROLS = re.compile(r"[\t\n]")
 def sanitize(text: str) -> str:
     """The text without anything that a terminal acts on, except newline and tab.
 
-    Escape sequences and control characters are removed, a carriage return counts
-    as a line end, lone surrogates become U+FFFD.
+    Escape sequences, control characters and what reorders or hides text are removed; a
+    carriage return counts as a line end, lone surrogates become U+FFFD.
     """
     return _UNSAFE.sub(_replacement, text)
 

@@ -11,12 +11,6 @@ from prompt_toolkit.utils import get_cwidth
 from agent.events import ContextSize
 from agent.ui import figures
 
-STATUS_STYLE = {
-    "bottom-toolbar": "noreverse dim",
-    "status.yellow": "ansiyellow nodim",
-    "status.red": "ansired nodim",
-}
-
 _SEPARATOR = " · "
 _UNKNOWN = "…"
 

@@ -198,3 +198,51 @@ def test_resuming_shows_tools_the_fold_and_how_full_it_is(tmp_path: Path) -> Non
             say(chat, "still there?", "Here again.")
             assert chat.picture.index("it is compacted") < chat.picture.rindex("📦 folded")
             assert chat.picture.rindex("📦 folded") < chat.picture.index("Here again.")
+
+
+def test_plain_output_is_text_alone(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("alpha\nbeta\n")
+    with (
+        MessagesServer(script=demo_reply) as server,
+        terminal(server, tmp_path, "--plain", prompt="think about it") as chat,
+    ):
+        chat.wait_for("out ")
+        chat.wait_for_prompt()
+        chat.type("read notes.txt\r")
+        chat.wait_for_count("· context ", 2)
+        chat.wait_for_prompt()
+        assert not chat.status
+        first, _, second = chat.written.decode().partition("> read notes.txt")
+        assert "thought · " in first.partition("> think about it")[2].partition("\x1b")[0]
+        plain = second[second.index("Let me") :].partition("\x1b")[0]
+        assert "● read_file notes.txt\r\n" in plain
+        assert "· context " in plain
+        assert not re.findall(rb"\x1b\[[0-9;]*[347][0-9]", chat.written)
+
+
+def test_after_a_compaction_the_status_is_right_at_once(tmp_path: Path) -> None:
+    with (
+        MessagesServer(script=demo_reply, window=12_000) as server,
+        terminal(server, tmp_path) as chat,
+    ):
+        chat.wait_for_prompt()
+        for count in (1, 2):
+            chat.type("long 800\r")
+            chat.wait_for_count("· context ", count)
+            chat.wait_for_prompt()
+        chat.wait_until(lambda: "%" in chat.status, "the size")
+        before = chat.status
+        say(chat, "/compact", "📦")
+        chat.wait_until(lambda: bool(chat.status), "the status")
+        folded = re.search(r"-> ([\d.]+k?) tokens", chat.picture)
+        assert folded is not None
+        assert f" · {folded[1]} / " in chat.status
+        assert chat.status != before
+        chat.type("long 800\r")
+        chat.wait_for_count("· context ", 3)
+        chat.wait_for_prompt()
+        chat.wait_until(lambda: bool(chat.status), "the status")
+        before = chat.status
+        say(chat, "/reset", "new session")
+        chat.wait_until(lambda: bool(chat.status), "the status")
+        assert chat.status != before

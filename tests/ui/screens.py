@@ -104,6 +104,16 @@ OTHERS = [
     "\x1bP unterminated",
     "\x9b",
     "\x9d52;c;QQ",
+    "\rover",
+    "x\rover\x1b[K",
+    "\u202e",
+    "\u202a",
+    "\u2066",
+    "\u2069",
+    "\u200b",
+    "\u2060",
+    "\ufeff",
+    "\U000e0041",
 ]
 SEQUENCES = [*CSI, *STRINGS, *OTHERS]
 

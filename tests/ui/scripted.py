@@ -44,6 +44,7 @@ from agent.events import (
 from agent.messages import Message, Usage, assistant_text, user_text
 from agent.tools.base import Action, Approver, Decision
 from agent.ui.port import SessionPort
+from tests.ui.documents import DOCUMENT
 
 SIZE = ContextSize(tokens=38_200, budget=140_000, window=200_000, exact=True)
 USAGE = Usage(
@@ -161,6 +162,7 @@ def _tools() -> list[Step]:
 
 SCRIPTS: dict[str, Callable[[], list[Step]]] = {
     "markdown": lambda: answer(ANSWER, pause=0.005),
+    "document": lambda: answer(DOCUMENT, pause=0.01),
     "slow": lambda: [
         TurnStarted(1),
         RequestStarted(1, SIZE),

@@ -1,17 +1,29 @@
 from __future__ import annotations
 
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.ui.documents import DOCUMENT
 from tests.ui.scripted import ANSWER
 from tests.ui.terminal import Chat, chat
 
 CLEARING = (b"\x1b[2J", b"\x1b[3J", b"\x1b[?1049h", b"\x1b[?47h", b"\x1bc")
 TURN_LINE = "in 12.3k (cached 11.0k) · out 512 · context 27% · 3.4 s"
 PROMPT = ">"
+EXPECTED_LINES = (
+    "Heading one",
+    "    • nested two",
+    "name   value",
+    "a          1",
+    "日本      22",
+    "▌ a quote going on",
+    "Last words.",
+)
+"""Lines of the document that are the same at every width."""
 
 
 @pytest.fixture
@@ -359,3 +371,43 @@ def test_ctrl_o_shows_the_last_results_whole(started: Chat) -> None:
     started.wait_for("there are no more tool results")
     started.wait_for("> half a text")
     assert not started.picture.count("> half a text") > 1
+
+
+def test_only_the_terminals_own_colours_are_used(started: Chat) -> None:
+    started.type("markdown\r")
+    started.wait_for(TURN_LINE)
+    started.wait_for_prompt()
+    started.type("/comp")
+    started.wait_for("fold the conversation")
+    started.type("\x1b[B")
+    started.read(0.2)
+    codes = re.findall(rb"\x1b\[([0-9;]*)m", started.written)
+    numbers = {int(number) for code in codes for number in code.split(b";") if number}
+    assert {1, 2, 32} < numbers
+    assert not numbers - {0, 1, 2, 3, 4, 7, 9, 39, 49, *range(22, 30), *range(31, 37)}
+
+
+@pytest.mark.parametrize(("columns", "lines"), [(80, 24), (120, 40)])
+def test_a_document_looks_right_at_any_size_and_stays_through_a_resize(
+    tmp_path: Path, columns: int, lines: int
+) -> None:
+    with chat(tmp_path, columns=columns, lines=lines) as running:
+        running.wait_for_prompt()
+        running.type("document\r")
+        running.wait_for("Steps")
+        running.wait_for("Then that")
+        above = running.lines[: running.lines.index("Steps") + 1]
+        running.resize(columns - 30, lines)
+        running.wait_for("Last words.")
+        running.wait_for_prompt()
+        # pyte cuts what is too long for the new width.
+        for before, after in zip(above, running.lines, strict=False):
+            assert before.startswith(after)
+            assert len(after) >= min(len(before), columns // 4)
+        for line in EXPECTED_LINES:
+            assert running.lines.count(line) == 1, line
+        code = DOCUMENT.split("```python\n")[1].split("```")[0].expandtabs().splitlines()
+        first = running.lines.index(code[0])
+        assert running.lines[first : first + len(code)] == code
+        assert not [code for code in CLEARING if code in running.written]
+        assert not [mode for mode in (b"\x1b[?1000h", b"\x1b[?1006h") if mode in running.written]

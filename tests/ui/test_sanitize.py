@@ -58,7 +58,9 @@ def test_the_result_is_safe_and_stable(text: str) -> None:
     assert sanitize(clean) == clean
 
 
-@given(st.text(st.characters(exclude_categories=["Cc", "Cs"])))
+@given(
+    st.text(st.characters(exclude_categories=["Cc", "Cf", "Cs"]) | st.sampled_from("\u200d\u200f"))
+)
 def test_ordinary_text_is_untouched(text: str) -> None:
     assert sanitize(text) == text
     assert StreamSanitizer().feed(text) == text
