@@ -21,7 +21,7 @@ from pathlib import Path
 from tests.ui.terminal import ON_TERMINAL
 
 ROOT = Path(__file__).resolve().parents[1]
-WAIT_SECONDS = 20.0
+WAIT_SECONDS = 60.0
 _ASKS_POSITION = b"\x1b[6n"
 _SEQUENCE = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|.)")
 
@@ -32,7 +32,7 @@ class Terminal:
     def __init__(self, arguments: Sequence[str], env: Mapping[str, str], cwd: Path = ROOT) -> None:
         self._master, self._slave = pty.openpty()
         fcntl.ioctl(self._master, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
-        self._raw = b""
+        self._raw = bytearray()
         self.bytes = 0
         self.started = time.monotonic()
         self._process = subprocess.Popen(
@@ -53,20 +53,31 @@ class Terminal:
 
     def forget(self) -> None:
         """Look from now on only at what is written next."""
-        self._raw = b""
+        self._raw.clear()
 
-    def wait_for(self, text: str, seconds: float = WAIT_SECONDS) -> float:
-        """Wait until a text was written; returns the clock then.
+    def wait_for(self, *texts: str) -> float:
+        """Wait until some texts were written, one after another; returns the clock then.
 
-        :raises TimeoutError: it was not.
+        Only the last 2,000 bytes are looked at.
+
+        :raises TimeoutError: they were not.
         """
-        wanted, deadline = text.encode(), time.monotonic() + seconds
-        while wanted not in _SEQUENCE.sub(b"", self._raw):
+        wanted = re.compile(b".*?".join(re.escape(text.encode()) for text in texts), re.DOTALL)
+        deadline = time.monotonic() + WAIT_SECONDS
+        while not wanted.search(self._seen()):
             left = deadline - time.monotonic()
             if left <= 0:
-                raise TimeoutError(f"no {text!r} in {self._raw[-400:]!r}")
+                raise TimeoutError(f"no {texts!r} in {self._seen()!r}")
             self._read(left)
         return time.monotonic()
+
+    def text_between(self, before: str, after: str) -> str:
+        """Wait for a text between two others, and return it."""
+        self.wait_for(before, after)
+        return self._seen().decode(errors="replace").partition(before)[2].partition(after)[0]
+
+    def _seen(self) -> bytes:
+        return _SEQUENCE.sub(b"", bytes(self._raw[-2_000:]))
 
     def read(self, seconds: float) -> None:
         """Take in what is written for a while."""

@@ -27,6 +27,8 @@ from agent.transcript.records import (
     UserRecord,
     encode,
 )
+from agent.transcript.view import build
+from agent.wire import message_to_wire
 from bench.common import Target, print_table, print_targets, quantile
 from bench.terminal import ROOT, Terminal
 from tests.e2e.support import environment
@@ -57,14 +59,7 @@ def write_history(cwd: Path, messages: int) -> None:
     folder.mkdir(mode=0o700, parents=True)
     lines = [encode(Entry(n, 0.0, r)) for n, r in enumerate(records(messages), 1)]
     (folder / f"{SESSION}.jsonl").write_bytes(b"".join(lines))
-    wire = [
-        {"role": "user", "content": record.text}
-        if isinstance(record, UserRecord)
-        else {"role": "assistant", "content": [{"type": "text", "text": record.block.text}]}
-        for record in records(messages)
-        if isinstance(record, UserRecord)
-        or (isinstance(record, BlockRecord) and isinstance(record.block, TextBlock))
-    ]
+    wire = [message_to_wire(message) for message in build(records(messages)).messages]
     (cwd / "messages.json").write_text(json.dumps(wire))
 
 
@@ -89,7 +84,7 @@ class Measured:
         self._terminal.type("\r")
         self._terminal.wait_for(DONE)
         answered = time.monotonic()
-        self._terminal.wait_for(">")
+        self._terminal.wait_for(DONE, ">")
         self.prompt.append((time.monotonic() - answered) * 1_000)
         self._terminal.read(0.1)
         self._terminal.forget()
@@ -148,8 +143,7 @@ def memory(server: MessagesServer, cwd: Path) -> tuple[float, float]:
         for turn in range(MEMORY_TURNS):
             terminal.forget()
             terminal.type(f"turn {turn}\r")
-            terminal.wait_for(DONE)
-            terminal.wait_for(">")
+            terminal.wait_for(DONE, ">")
             first = first or terminal.megabytes()
         return first, terminal.megabytes()
 

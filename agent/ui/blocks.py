@@ -45,6 +45,12 @@ class CodeClosed:
 
 Piece: TypeAlias = Prose | CodeOpened | CodeLines | CodeClosed
 
+LEAST_UNPARSED = 4_000
+"""Pending text of fewer characters is parsed whenever it is asked for."""
+
+_TABLE = re.compile(r"\A[^\n]*\|[^\n]*\n[ |:-]*-[ |:-]*\n")
+_LINE_WITHOUT_INDENT = re.compile(r"\n(?=\S)")
+
 _FENCE_BEGINNING = re.compile(r"[ \t]*(?:`{1,}|~{1,})[^`~\s]*\Z")
 
 
@@ -81,7 +87,10 @@ class BlockScanner:
 
     def __init__(self) -> None:
         self._lines: list[str] = []
-        self._partial = ""
+        self._pieces: list[str] = []
+        self._size = 0
+        self._parse_at = 0
+        self._hidden = 0
         self._fence: _Fence | None = None
 
     @property
@@ -95,22 +104,48 @@ class BlockScanner:
 
         A last line that may become a fence is left out until it is whole.
         """
-        may_be_shown = self.in_code or not _FENCE_BEGINNING.match(self._partial)
-        return "\n".join([*self._lines, self._partial] if may_be_shown else self._lines)
+        partial = self._partial
+        may_be_shown = self.in_code or not _FENCE_BEGINNING.match(partial)
+        return "\n".join([*self._lines, partial] if may_be_shown else self._lines)
+
+    def end_of_pending(self, characters: int) -> str:
+        """At least the last so many characters of :attr:`pending`, and at most twice as many.
+
+        It begins with a line, at best one without indentation, or with a word, and
+        begins there again until it would be too long. A table keeps its headings.
+        """
+        text = self.pending
+        if len(text) - self._hidden > 2 * characters:
+            self._hidden = _place_to_cut(text, len(text) - characters)
+        headings = _TABLE.match(text) if self._hidden else None
+        return (headings.group() if headings else "") + text[self._hidden :]
+
+    @property
+    def _partial(self) -> str:
+        """The last line as far as it has come."""
+        self._pieces = ["".join(self._pieces)]
+        return self._pieces[0]
 
     def feed(self, text: str) -> None:
         """Add a piece of text. It costs nothing but itself."""
-        *lines, self._partial = (self._partial + text).split("\n")
-        self._lines += lines
+        self._size += len(text)
+        first, *others = text.split("\n")
+        self._pieces.append(first)
+        if others:
+            self._lines += [self._partial, *others[:-1]]
+            self._pieces = [others[-1]]
 
     def take(self, *, final: bool = False) -> Iterator[Piece]:
         """Yield what is finished; with ``final``, the text ends here, and all is.
 
-        What is pending is parsed as a whole.
+        What is pending is parsed as a whole. A long block is parsed again only when it
+        has grown by an eighth, so that each character costs the same.
         """
-        if final and self._partial:
-            self._lines.append(self._partial)
-            self._partial = ""
+        if final and (partial := self._partial):
+            self._lines.append(partial)
+            self._pieces = []
+        if not final and self._fence is None and self._size < self._parse_at:
+            return
         while self._lines:
             if self._fence is not None:
                 yield from self._take_code(self._fence)
@@ -118,6 +153,11 @@ class BlockScanner:
             yield from self._take_blocks(final=final)
             if self._fence is None:
                 break
+        left = sum(map(len, self._lines)) + len(self._partial)
+        if left < self._size:
+            self._hidden = 0
+        self._size = left
+        self._parse_at = left + left // 8 if left > LEAST_UNPARSED else 0
         if final and self._fence is not None:
             self._fence = None
             yield CodeClosed()
@@ -160,3 +200,12 @@ class BlockScanner:
 def _prose(lines: list[str]) -> Iterator[Prose]:
     if any(map(str.strip, lines)):
         yield Prose("\n".join(lines).strip("\n").rstrip())
+
+
+def _place_to_cut(text: str, end: int) -> int:
+    """Where to begin, at or before ``end``: a line without indentation, a line, or a word."""
+    window = text[max(end - LEAST_UNPARSED, 0) : end + 1]
+    start = end + 1 - len(window)
+    lines = [found.end() for found in _LINE_WITHOUT_INDENT.finditer(window)]
+    place = lines[-1] if lines else (window.rfind("\n") + 1 or window.rfind(" ") + 1)
+    return start + place if place else end

@@ -111,9 +111,10 @@ class MarkdownStream:
         return [[]] if self._gap else []
 
     def _in_progress(self) -> list[Line]:
-        text = self._scanner.pending
+        console = self._region.console
+        text = self._scanner.end_of_pending(console.width * console.height)
         if self._scanner.in_code:
-            return [[Segment(text)]] if text else []
+            return [[Segment(text[: console.width])]] if text else []
         return [*self._leading(), *self._prose(text)] if text.strip() else []
 
     def _prose(self, text: str) -> list[Line]:

@@ -9,13 +9,13 @@ import asyncio
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import anthropic
 from prompt_toolkit import PromptSession
 
 
-async def _chat(path: Path) -> None:
-    messages = json.loads(path.read_text())
+async def _chat(messages: list[Any]) -> None:
     client = anthropic.AsyncAnthropic(max_retries=0)
     session: PromptSession[str] = PromptSession("> ", multiline=False)
     while True:
@@ -32,4 +32,4 @@ async def _chat(path: Path) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(_chat(Path(sys.argv[1])))
+    asyncio.run(_chat(json.loads(Path(sys.argv[1]).read_text())))
