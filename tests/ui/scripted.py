@@ -301,7 +301,8 @@ class ScriptedSession:
 
     def recap(self) -> Recap:
         events = (TextDelta("an *answer*"),)
-        return Recap(tuple(PastTurn(text, events) for text in self.sent), 38_200)
+        turns = tuple(PastTurn(text, events) for text in self.sent)
+        return Recap(turns, 38_200 if turns else None)
 
     def messages(self) -> tuple[Message, ...]:
         pairs = [(user_text(text), assistant_text("an *answer*")) for text in self.sent]

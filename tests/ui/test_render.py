@@ -136,7 +136,10 @@ def test_other_lines() -> None:
     ("error", "line"),
     [
         (ProviderBusyError("the server stayed busy"), "error: the server stayed busy"),
-        (AgentError(""), "error: unexpected AgentError"),
+        (
+            AgentError(""),
+            "error: unexpected AgentError; with --debug the traceback goes to a file",
+        ),
     ],
 )
 def test_an_error_is_one_line(error: AgentError, line: str) -> None:
