@@ -30,7 +30,8 @@ def errors_as_one_line() -> Iterator[None]:
     """Turn failures into one line on stderr and an exit code."""
     try:
         yield
-    except (typer.Exit, typer.TyperException):
+    except (typer.Exit, typer.TyperException, BrokenPipeError):
+        # The last one: whoever read the output has left, which ends the program quietly.
         raise
     except KeyboardInterrupt as error:
         raise typer.Exit(INTERRUPTED) from error
