@@ -127,7 +127,7 @@ def test_ctrl_c_stops_a_tool_and_its_children_at_once(tmp_path: Path) -> None:
         assert chat.wait_for_prompt() < 1.0
         say(chat, "what happened?", "Understood.")
         assert "outcome unknown" in str(server.messages_requests[-1].messages)
-        left = subprocess.run(["pgrep", "-f", "^sleep 4[78]$"], capture_output=True, check=False)
+        left = subprocess.run(["pgrep", "-f", "sleep 4[78]"], capture_output=True, check=False)
         assert left.stdout == b""
 
 
