@@ -213,7 +213,7 @@ def test_a_command_of_ones_own_is_stopped_with_its_children(tmp_path: Path, key:
         chat.type(key)
         assert chat.wait_for("interrupted") < 1.0
         chat.wait_for_prompt()
-        left = subprocess.run(["pgrep", "-f", "^sleep 5[78]"], capture_output=True, check=False)
+        left = subprocess.run(["pgrep", "-f", "^sleep 5[78]$"], capture_output=True, check=False)
         assert left.stdout == b""
         say(chat, "why?", "Stopped.")
         assert "begun\n[stopped by the user]" in sent(server)[1]
