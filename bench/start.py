@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -28,6 +29,7 @@ KEY_SECONDS = 0.08
 FLOOR_COMMAND = ("bench.floors.typer_app", "--version")
 FLOOR_PROMPT = ("bench.floors.prompt_app",)
 FLOOR_BEHIND = ("bench.floors.prompt_app", "--sdk", "thread")
+FLOOR_SDK = ("bench.floors.sdk_app",)
 CHAT = ("agent", "chat")
 
 
@@ -57,45 +59,38 @@ def run_command(arguments: Sequence[str], env: dict[str, str]) -> tuple[float, f
 
 def prompt_ready(arguments: Sequence[str], env: dict[str, str], cwd: Path) -> tuple[float, float]:
     """Seconds until a typed character is seen: on the clock, and of the CPU."""
-    terminal = Terminal(arguments, env, cwd)
-    try:
+    with closing(Terminal(arguments, env, cwd)) as terminal:
         terminal.wait_for(">")
         terminal.forget()
         terminal.type("Q")
         return terminal.wait_for("Q") - terminal.started, terminal.cpu_seconds()
-    finally:
-        terminal.close()
 
 
 def echoes(arguments: Sequence[str], env: dict[str, str], cwd: Path) -> list[float]:
     """Milliseconds until each of some keys is seen, typed from the first prompt on."""
-    terminal = Terminal(arguments, env, cwd)
-    try:
+    found = []
+    with closing(Terminal(arguments, env, cwd)) as terminal:
         terminal.wait_for(">")
-        found = []
         for key in KEYS:
             terminal.forget()
             typed = time.monotonic()
             terminal.type(key)
             found.append((terminal.wait_for(key) - typed) * 1_000)
             terminal.read(KEY_SECONDS)
-        return found
-    finally:
-        terminal.close()
+    return found
 
 
-def first_line(env: dict[str, str], cwd: Path, server: MessagesServer) -> float:
-    """Seconds from start to the request, for a line sent as soon as there is a prompt."""
+def first_line(
+    arguments: Sequence[str], env: dict[str, str], cwd: Path, server: MessagesServer
+) -> tuple[float, float]:
+    """Seconds from start to the request of a line sent at the first prompt; CPU to its answer."""
     before = len(server.messages_requests)
-    started = time.monotonic()
-    terminal = Terminal(CHAT, env, cwd)
-    try:
+    with closing(Terminal(arguments, env, cwd)) as terminal:
         terminal.wait_for(">")
         terminal.type("hello\r")
         terminal.wait_for("At once.")
-        return server.messages_requests[before].started - started
-    finally:
-        terminal.close()
+        started = server.messages_requests[before].started
+        return started - terminal.started, terminal.cpu_seconds()
 
 
 def measure(cwd: Path) -> tuple[dict[str, Times], dict[str, list[float]]]:
@@ -115,6 +110,8 @@ def measure(cwd: Path) -> tuple[dict[str, Times], dict[str, list[float]]]:
             add("agent --help", run_command(("agent", "--help"), env))
             add("bare prompt", prompt_ready(FLOOR_PROMPT, env, cwd))
             add("prompt", prompt_ready(CHAT, env, cwd))
+            add("bare, first line's request", first_line(FLOOR_SDK, env, cwd, server))
+            add("first line's request", first_line(CHAT, env, cwd, server))
         for _ in range(RUNS // 3):
             keys.setdefault("bare prompt", []).extend(echoes(FLOOR_PROMPT, env, cwd))
             keys.setdefault("bare, SDK in a thread", []).extend(echoes(FLOOR_BEHIND, env, cwd))
@@ -145,6 +142,11 @@ def main() -> int:
             Target("--version, times the bare", ratio("agent --version", "bare Typer program"), 2),
             Target("--help", ratio("agent --help", "bare Typer program, --help"), 2),
             Target("prompt ready, times the bare", ratio("prompt", "bare prompt"), 1.3),
+            Target(
+                "a first line at once, to the bare's, SDK first",
+                ratio("first line's request", "bare, first line's request"),
+                1.3,
+            ),
             Target("a key during the import, p95 ms", quantile(keys["agent"], 0.95), 25),
         ]
     )

@@ -204,8 +204,8 @@ def _prose(lines: list[str]) -> Iterator[Prose]:
 
 def _place_to_cut(text: str, end: int) -> int:
     """Where to begin, at or before ``end``: a line without indentation, a line, or a word."""
-    window = text[max(end - LEAST_UNPARSED, 0) : end + 1]
-    start = end + 1 - len(window)
+    window = text[max(end - LEAST_UNPARSED, 0) : end]
+    start = end - len(window)
     lines = [found.end() for found in _LINE_WITHOUT_INDENT.finditer(window)]
     place = lines[-1] if lines else (window.rfind("\n") + 1 or window.rfind(" ") + 1)
     return start + place if place else end

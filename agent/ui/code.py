@@ -18,7 +18,7 @@ from agent.ui.live import Line
 PLAIN = Style(color="cyan")
 """Code in a language that is not known."""
 
-CONTEXT_LINES = 100
+CONTEXT_LINES = 40
 """How far back a line's colours depend on the lines before it, such as the start of a string."""
 
 MAX_LINE = 2000

@@ -1,6 +1,6 @@
 """A bare chat with the SDK: prompt_toolkit reads a line, the SDK sends it after a history.
 
-``python -m bench.floors.sdk_app FILE``: the messages of the history, as JSON.
+``python -m bench.floors.sdk_app [FILE]``: the messages of the history, as JSON.
 """
 
 from __future__ import annotations
@@ -32,4 +32,4 @@ async def _chat(messages: list[Any]) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(_chat(json.loads(Path(sys.argv[1]).read_text())))
+    asyncio.run(_chat([] if len(sys.argv) == 1 else json.loads(Path(sys.argv[1]).read_text())))
