@@ -28,6 +28,7 @@ bench: $(VENV)/.tested
 	$(BIN)/python -m bench.recall
 	$(BIN)/python -m bench.limit
 	$(BIN)/python -m bench.cost
+	$(BIN)/python -m bench.resume
 
 format: $(VENV)/.tested
 	$(BIN)/ruff format .

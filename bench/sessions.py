@@ -1,9 +1,9 @@
 """Sessions as long use leaves them, made by a seed: the same ones each time.
 
 A turn is a question, two messages with two tool calls each, and an answer, about 100 KB in
-20 records. Thinking is not signed, so it is not sent back. Every fourth turn folds all but the newest two; every twelfth time, results of
-kept turns were shortened before. Sessions of any length end with the same words if they
-have as many turns after the last fold.
+20 records. Thinking is not signed, so it is not sent back. Every fourth turn folds all but
+the newest two; every twelfth time, results of kept turns were shortened before. Sessions of
+any length end with the same words if they have as many turns after the last fold.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ from agent.transcript.records import (
     UserRecord,
     encode,
 )
-from agent.transcript.view import View, apply, with_facts
+from agent.transcript.store import with_facts
+from agent.transcript.view import View, apply
 from bench.limit import SENTENCE
 
 MODEL = "claude-sonnet-5-5"

@@ -33,7 +33,7 @@ from agent.transcript.records import (
     UserRecord,
     encode,
 )
-from agent.transcript.view import Replay, View, apply, with_facts
+from agent.transcript.view import Replay, View, apply
 
 LATEST = "latest.txt"
 
@@ -261,6 +261,18 @@ class Transcript:
         self._write_derived(
             self.folder / LATEST, (f"{self.label}/{self.readable_path.name}\n".encode(),)
         )
+
+
+def with_facts(view: View, record: CompactionRecord) -> CompactionRecord:
+    """The compaction of a view, with the facts of all turns that it folds or shortens."""
+    after = apply(view, record)
+    earlier = {turn.number: turn.facts for turn in view.turns}
+    shortened = tuple(
+        turn.facts
+        for turn in after.turns
+        if turn.facts is not None and turn.facts is not earlier[turn.number]
+    )
+    return replace(record, facts=after.past[len(view.past) :] + shortened)
 
 
 def _view(reader: LogReader) -> View:

@@ -32,6 +32,7 @@ from agent.transcript.records import (
     decode,
     encode,
 )
+from agent.transcript.store import with_facts
 from agent.transcript.turns import NO_ANSWER, NOT_RUN, OUTCOME_UNKNOWN
 from agent.transcript.view import (
     SUMMARY_ANSWER,
@@ -40,7 +41,6 @@ from agent.transcript.view import (
     View,
     apply,
     build,
-    with_facts,
 )
 from agent.wire import message_to_wire
 from tests.server.rules import check_history
