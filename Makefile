@@ -34,6 +34,7 @@ bench: $(VENV)/.tested
 	$(BIN)/python -m bench.start
 	$(BIN)/python -m bench.turn
 	$(BIN)/python -m bench.stream
+	$(BIN)/python -m bench.resume
 
 format: $(VENV)/.tested
 	$(BIN)/ruff format .

@@ -56,6 +56,7 @@ class Measured:
 
     records: int
     megabytes: float
+    first: Cost
     prompt: Cost
     memory_at_prompt: float
     memory: float
@@ -75,9 +76,8 @@ def measure(cwd: Path, turns: int) -> Measured:
     records, megabytes = len(entries), log.stat().st_size / 1e6
     script = Brain([Reply("Nothing is left to do.")] * (TURNS + 1))
     with MessagesServer(script=script, window=WINDOW) as server:
-        with resumed(server, cwd):
-            # The first one writes the readable file.
-            pass
+        with resumed(server, cwd) as (chat, wall):
+            first = Cost(wall, cpu_seconds(chat.pid))
         prompts, peaks = [], []
         for _ in range(RESUMES):
             with resumed(server, cwd) as (chat, wall):
@@ -94,6 +94,7 @@ def measure(cwd: Path, turns: int) -> Measured:
     return Measured(
         records=records,
         megabytes=megabytes,
+        first=first,
         prompt=median(prompts),
         memory_at_prompt=max(peaks),
         memory=memory,
@@ -206,6 +207,7 @@ def main() -> int:
             (f"{what}, s (CPU)", *(f"{c.wall:.2f} ({c.cpu:.2f})" for c in costs))
             for what, *costs in (
                 ("from start to a typed character", long.prompt, short.prompt),
+                ("the same, readable file missing", long.first, short.first),
                 ("turn", long.turn, short.turn),
                 ("/compact", long.compaction, short.compaction),
                 *((f"agent {n}", long.commands[n], short.commands[n]) for n in long.commands),

@@ -16,7 +16,6 @@ from agent.context.plan import stub_results
 from agent.messages import TextBlock, ThinkingBlock, ToolUseBlock, Usage
 from agent.tools.registry import ToolBox, default_tools
 from agent.transcript.files import private_folder, replace_piecewise
-from agent.transcript.known_facts import with_facts
 from agent.transcript.records import (
     AssistantEndRecord,
     BlockRecord,
@@ -30,6 +29,7 @@ from agent.transcript.records import (
     UserRecord,
     encode,
 )
+from agent.transcript.store import with_facts
 from agent.transcript.view import View, apply
 from bench.limit import SENTENCE
 
@@ -149,7 +149,7 @@ class _Writer:
 
 
 def _pool(source: random.Random) -> str:
-    """Lines of prose, code, figures, paths, and some Chinese."""
+    """Lines of prose, code, figures and paths; in the last quarter, Chinese among them."""
     words = SENTENCE.split()
     lines: list[str] = []
     size = 0
@@ -160,7 +160,7 @@ def _pool(source: random.Random) -> str:
             line.append(f'name_{source.randrange(30_000)} = "{source.getrandbits(32):08x}"')
         elif kind < 0.3:
             line.append(f"src/part_{source.randrange(90)}/module_{source.randrange(700)}.py:12")
-        elif kind < 0.33:
+        elif kind < 0.33 and size > _POOL_CHARS * 3 // 4:
             line.append(_CHINESE[source.randrange(20) :])
         lines.append(" " * 4 * source.randrange(3) + " ".join(line))
         size += len(lines[-1]) + 1

@@ -60,7 +60,9 @@ def play(kind: str, characters: int) -> None:
     console = Console(highlight=False)
     printer = EventPrinter(console, clock=lambda: played + time.process_time())
     # What is imported at the first block is not the answer's cost.
-    printer.answer("# first\n\n```python\nx = 1\n```\n\n- a\n\n| a | b |\n|---|---|\n| 1 | 2 |\n")
+    first = "# first\n\n```python\nx = 1\n```\n\n- a\n\n| a | b |\n|---|---|\n| 1 | 2 |\n"
+    printer.handle(TextDelta(first))
+    printer.finish()
     console.file.write("BEGIN")
     console.file.flush()
     sys.stdin.readline()

@@ -12,7 +12,7 @@ import pytest
 
 from agent.providers.scripted import call, say
 from agent.transcript.reader import LogReader
-from agent.transcript.records import UserRecord
+from agent.transcript.records import Entry, UserRecord, encode
 from agent.transcript.store import Transcript
 from agent.transcript.view import build
 from agent.wire import message_to_wire
@@ -22,6 +22,7 @@ from tests.e2e.support import Brain
 from tests.harness import finished, make_harness
 from tests.server.replies import Reply
 from tests.server.server import MessagesServer
+from tests.strategies import Story
 
 SHORT, LONG = 18, 66
 """Turns. Both are as many beyond the last fold, so that the views are as large."""
@@ -78,6 +79,22 @@ def test_opening_costs_as_much_for_each_record_however_many_there_are(
             reopened(log).close()
         each[turns] = count.calls / sum(1 for _ in LogReader(log))
     assert each[LONG] < 1.1 * each[SHORT]
+
+
+def test_turns_that_stay_in_view_cost_no_more_each(tmp_path: Path) -> None:
+    each = {}
+    for turns in (100, 400):
+        story = Story()
+        for number in range(turns):
+            story.user(f"question {number}")
+            story.blocks(thinking=False, text="yes, no", count=0)
+            story.end("end_turn")
+        entries = [Entry(number, 1.0, record) for number, record in enumerate(story.records, 1)]
+        (tmp_path / f"{turns}.jsonl").write_bytes(b"".join(map(encode, entries)))
+        with counted() as count:
+            reopened(tmp_path / f"{turns}.jsonl").close()
+        each[turns] = count.calls / turns
+    assert each[400] < 1.1 * each[100]
 
 
 def test_opening_does_not_hold_the_log(logs: dict[int, Path]) -> None:

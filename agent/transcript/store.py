@@ -9,6 +9,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import TypeAlias
@@ -16,7 +17,6 @@ from typing import TypeAlias
 from agent.errors import AgentError, SessionError, TranscriptError
 from agent.transcript.companion import Comparison, State, anew
 from agent.transcript.files import open_private, replace_piecewise, transcripts_folder, write_all
-from agent.transcript.known_facts import with_facts
 from agent.transcript.log import Follow, Log
 from agent.transcript.readable import Renderer, Span
 from agent.transcript.reader import LogReader, forked
@@ -359,3 +359,15 @@ def _renamed(reader: LogReader, left: str, fresh: str) -> Iterator[bytes]:
     else:
         for _, line in reader.placed():
             yield line + b"\n"
+
+
+def with_facts(view: View, record: CompactionRecord) -> CompactionRecord:
+    """The compaction of a view, with the facts of all turns that it folds or shortens."""
+    after = apply(view, record)
+    earlier = {turn.number: turn.facts for turn in view.turns}
+    shortened = tuple(
+        turn.facts
+        for turn in after.turns
+        if turn.facts is not None and turn.facts is not earlier[turn.number]
+    )
+    return replace(record, facts=after.past[len(view.past) :] + shortened)

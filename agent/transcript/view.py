@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, reduce
+from itertools import chain
 from typing import Any
 
 from agent.messages import (
@@ -75,13 +76,15 @@ class Anchor:
 class View:
     """The conversation as the next request will carry it.
 
-    ``past`` has the facts of the folded turns, which ``summary`` covers. ``pending``
+    ``past`` has the facts of the folded turns, which ``summary`` covers. ``earlier`` is
+    how many messages stand before those of the newest turn. ``pending``
     are the finished blocks of an assistant message that is still being received, and
     ``partial`` the text of the one after them, as far as it was saved;
     ``paused`` is true when the server wants to go on with the last one.
     ``factor`` corrects estimates of its size; ``window`` is the window in tokens
     that a server's refusal has shown, 0 if none did. ``before`` is the view before
-    its last compaction, and ``since`` all records after that, so that it can be taken back.
+    its last compaction, and ``since`` all records after that, in groups, so that it can be
+    taken back.
     """
 
     session_id: str = ""
@@ -92,6 +95,7 @@ class View:
     summary_body: str = ""
     past: tuple[TurnFacts, ...] = ()
     turns: tuple[Turn, ...] = ()
+    earlier: int = 0
     pending: tuple[Block, ...] = ()
     partial: str = ""
     started: frozenset[str] = frozenset()
@@ -101,7 +105,7 @@ class View:
     factor: float = START_FACTOR
     window: int = 0
     before: View | None = None
-    since: tuple[Record, ...] = ()
+    since: tuple[tuple[Record, ...], ...] = ()
 
     @property
     def summary_messages(self) -> tuple[Message, ...]:
@@ -201,7 +205,7 @@ def apply(view: View, record: Record) -> View:
             if view.before is None:
                 return view
             # What was learnt since stays learnt.
-            unfolded = reduce(_next, view.since, view.before)
+            unfolded = reduce(_next, chain.from_iterable(view.since), view.before)
             back = _changed(unfolded, factor=view.factor, window=view.window)
             return _drop_thinking(back)
         case RewindRecord():
@@ -211,26 +215,31 @@ def apply(view: View, record: Record) -> View:
             before = _changed(view, before=None, since=())
             return _changed(_next(view, record), before=before, since=())
         case _ if view.before is not None:
-            return _changed(_next(view, record), since=(*view.since, record))
+            return _changed(_next(view, record), since=_appended(view.since, record))
         case _:
             return _next(view, record)
+
+
+def _appended(
+    groups: tuple[tuple[Record, ...], ...], record: Record
+) -> tuple[tuple[Record, ...], ...]:
+    """One more record. Groups keep small what is copied for each of very many records."""
+    if groups and len(groups[-1]) < 100:
+        return (*groups[:-1], (*groups[-1], record))
+    return (*groups, (record,))
 
 
 def _next(view: View, record: Record) -> View:
     match record:
         case SessionRecord(session_id, _, model, system, tools, factor, _):
             return _changed(
-                view,
-                session_id=session_id,
-                model=model,
-                system=system,
-                tools=tools,
-                factor=factor,
+                view, session_id=session_id, model=model, system=system, tools=tools, factor=factor
             )
         case UserRecord(turn, text, media, attached):
             closed = close_turn(view)
+            earlier = closed.earlier + sum(len(last.messages) for last in closed.turns[-1:])
             message = user_text(text, *map(TextBlock, attached), *media)
-            return replace(closed, turns=(*closed.turns, Turn(turn, (message,))))
+            return _changed(closed, turns=(*closed.turns, Turn(turn, (message,))), earlier=earlier)
         case BlockRecord(block):
             return _changed(view, pending=(*view.pending, block), partial="")
         case PartialRecord(text):
@@ -289,13 +298,14 @@ def _is_closed(turn: Turn) -> bool:
 def _end_message(view: View, record: AssistantEndRecord) -> View:
     if not view.turns:
         return _changed(view, pending=())
-    before = _count(view)
+    before = view.turns[-1].messages
     view = _add_assistant(view, view.pending)
-    answered = _count(view) > before
+    answered = len(view.turns[-1].messages) > len(before)
     paused = record.stop_reason == "pause_turn"
     anchor = None
     if record.prompt_tokens:
-        anchor = Anchor(before, record.prompt_tokens, record.usage.output_tokens, answered)
+        sent, output = view.earlier + len(before), record.usage.output_tokens
+        anchor = Anchor(sent, record.prompt_tokens, output, answered)
     view = _changed(
         view,
         pending=(),
@@ -306,11 +316,6 @@ def _end_message(view: View, record: AssistantEndRecord) -> View:
         anchor=anchor,
     )
     return view if answered or paused else close_turn(view)
-
-
-def _count(view: View) -> int:
-    """How many messages the view has."""
-    return len(view.summary_messages) + sum(len(turn.messages) for turn in view.turns)
 
 
 def _add_assistant(view: View, blocks: tuple[Block, ...]) -> View:
@@ -389,4 +394,5 @@ def _drop_thinking(view: View) -> View:
     turns = tuple(
         replace(turn, messages=tuple(without_thinking(turn.messages))) for turn in view.turns
     )
-    return _changed(view, turns=turns, anchor=None)
+    earlier = len(view.summary_messages) + sum(len(turn.messages) for turn in turns[:-1])
+    return _changed(view, turns=turns, earlier=earlier, anchor=None)

@@ -17,7 +17,6 @@ from agent.messages import (
     Usage,
     is_thinking,
 )
-from agent.transcript.known_facts import with_facts
 from agent.transcript.records import (
     AssistantEndRecord,
     BlockRecord,
@@ -33,6 +32,7 @@ from agent.transcript.records import (
     decode,
     encode,
 )
+from agent.transcript.store import with_facts
 from agent.transcript.turns import NO_ANSWER, NOT_RUN, OUTCOME_UNKNOWN
 from agent.transcript.view import (
     SUMMARY_ANSWER,
