@@ -44,7 +44,7 @@ class Status:
         if self.cost is not None:
             yield [("", figures.dollars(self.cost))]
         style = "class:status.red" if self.approval_mode == "yolo" else ""
-        yield [(style, self.approval_mode)]
+        yield [(style, figures.one_line(self.approval_mode))]
         yield [("", figures.one_line(self.folder))]
 
 
