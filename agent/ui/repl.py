@@ -84,6 +84,7 @@ class _Repl:
         self._history = history
         self._printer = EventPrinter(console)
         self._foreground = Foreground()
+        self._imports = GentleImports()
         self._chat: asyncio.Task[None] | None = None
         self._warming: asyncio.Task[None] | None = None
         self._signal = 0
@@ -196,6 +197,7 @@ class _Repl:
         return leave is True
 
     async def _send(self, text: str) -> None:
+        self._imports.sent()
         await self._run(pump(self._sent(text), self._printer))
         self._console.print()
 
@@ -224,9 +226,9 @@ class _Repl:
 
     async def _warm_up(self) -> None:
         """Import what the first answer needs, while the person types."""
-        with GentleImports() as imports:
-            self._prompt.on_key(imports.typed)
-            await self._session.warm_up(imports.pause)
+        with self._imports:
+            self._prompt.on_key(self._imports.typed)
+            await self._session.warm_up(self._imports.pause)
             await in_daemon(partial(import_module, "agent.ui.answer"))
 
 
