@@ -25,21 +25,25 @@ _YIELD_SECONDS = 0.0001
 class GentleImports(MetaPathFinder, AbstractContextManager["GentleImports"]):
     """While it is entered, imports in other threads than the main one let typing go first.
 
-    A thread that imports holds the interpreter most of the time. Here it lets go
-    before each module, and waits while keys are pressed. Nothing is collected
-    meanwhile: going through the objects of the SDK takes a tenth of a second, and what
-    was imported is never gone through again. Finds no module itself. ``waited`` counts how
-    often an import waited for a key.
+    A thread that imports holds the interpreter most of the time. While keys are
+    pressed, it lets go before each module here, and waits until a key is drawn. Nothing
+    is collected meanwhile: going through the objects of the SDK takes a tenth of a second,
+    and what was imported is never gone through again. Finds no module itself. ``waited``
+    counts how often an import waited for a key.
     """
 
     def __init__(self) -> None:
         self.waited = 0
-        self._typed_at = 0.0
+        self._typed_at = -PAUSE_SECONDS
         self._interval = sys.getswitchinterval()
 
     def typed(self) -> None:
         """A key was pressed."""
         self._typed_at = time.monotonic()
+
+    def sent(self) -> None:
+        """What was typed was sent: the imports are waited for now."""
+        self._typed_at = -PAUSE_SECONDS
 
     async def pause(self) -> None:
         """Wait until nobody types."""
@@ -55,7 +59,8 @@ class GentleImports(MetaPathFinder, AbstractContextManager["GentleImports"]):
         while (left := self._typed_at + KEY_SECONDS - time.monotonic()) > 0:
             self.waited += 1
             time.sleep(left)
-        time.sleep(_YIELD_SECONDS)
+        if time.monotonic() - self._typed_at < PAUSE_SECONDS:
+            time.sleep(_YIELD_SECONDS)
 
     def __enter__(self) -> GentleImports:
         self._interval = sys.getswitchinterval()

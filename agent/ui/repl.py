@@ -115,6 +115,7 @@ class _Repl:
         self._printer = printer
         self._printer.below = self._ahead.lines
         self._foreground = Foreground()
+        self._imports = GentleImports()
         self._chat: asyncio.Task[None] | None = None
         self._warming: asyncio.Task[None] | None = None
         self._signal = 0
@@ -245,6 +246,7 @@ class _Repl:
         return leave is True
 
     async def _send(self, text: str) -> None:
+        self._imports.sent()
         self._measured = True
         await self._run(self._play(self._sent(text)))
         self._console.print()
@@ -305,9 +307,9 @@ class _Repl:
 
     async def _warm_up(self) -> None:
         """Import what the first answer needs, while the person types."""
-        with GentleImports() as imports:
-            self._prompt.on_key(imports.typed)
-            await self._session.warm_up(imports.pause)
+        with self._imports:
+            self._prompt.on_key(self._imports.typed)
+            await self._session.warm_up(self._imports.pause)
             self._measured = True
             self._status = _status(self._session, self._session.size)
             self._prompt.redraw()
