@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
@@ -124,6 +125,12 @@ def chat(
     approval: Annotated[
         str | None, typer.Option(help="ask, read-only, auto-edit or yolo. Default: ask.")
     ] = None,
+    sandbox: Annotated[
+        bool | None, typer.Option(help="Run commands in a sandbox. Default: where one works.")
+    ] = None,
+    allow: Annotated[
+        list[str] | None, typer.Option(help="A command that needs no question; repeatable.")
+    ] = None,
     max_requests: Annotated[
         int | None, typer.Option(help="Requests in one turn at most. Default: 100.")
     ] = None,
@@ -141,13 +148,14 @@ def chat(
         "system_file": system_file,
         "no_system": no_system or None,
         "approval": approval,
+        "sandbox": sandbox,
         "max_requests": max_requests,
         "transcripts": transcripts,
     }
     import asyncio
 
     with _errors_as_one_line():
-        settings = _settings(flags, config)
+        settings = replace(_settings(flags, config), allow=tuple(allow or ()))
         wanted = resume if resume is not None else NEWEST if continue_ else None
         if print_:
             code = asyncio.run(_print_once(settings, wanted, fork, prompt or "", output_format))

@@ -37,21 +37,17 @@ from agent.reports import context_report
 from agent.system_prompt import system_prompt
 from agent.tools.approval import Approval
 from agent.tools.base import Approver, ToolContext
+from agent.tools.changes import undo_last
+from agent.tools.history import FileHistory
+from agent.tools.limits import most_chars
 from agent.tools.registry import ToolBox
+from agent.tools.sandbox import Sandbox
+from agent.tools.shell import shell_action
 from agent.transcript.export import export_session
 from agent.transcript.folders import FolderRegistry
-from agent.transcript.records import (
-    START_FACTOR,
-    ModelRecord,
-    RewindRecord,
-    SessionRecord,
-)
+from agent.transcript.records import START_FACTOR, ModelRecord, RewindRecord, SessionRecord
 from agent.transcript.sessions import find_session, list_sessions, new_id
 from agent.transcript.store import Transcript
-
-_RESULT_SHARE = 0.25
-_LEAST_RESULT_CHARS, _MOST_RESULT_CHARS = 1_200, 30_000
-_CHARS_PER_TOKEN = 3
 
 
 class Session:
@@ -83,6 +79,8 @@ class Session:
         self._folders = folders
         self._approver: Approver | None = None
         self._folder = cwd / settings.transcripts
+        box = Sandbox(cwd, self._folder, required=settings.sandbox is True)
+        self._sandbox = None if settings.sandbox is False else box
         self._models = Models(settings, provider)
         self._system = system_prompt(settings, cwd, self._label)
         self._start(self._new_transcript(settings.model))
@@ -103,6 +101,11 @@ class Session:
         return self._settings.approval
 
     @property
+    def sandboxed(self) -> bool:
+        """Whether commands run in a sandbox, as far as it is known before the first one."""
+        return self._sandbox is not None and self._sandbox.expected()
+
+    @property
     def transcript(self) -> Path:
         """The readable Markdown file of this session."""
         return self._transcript.readable_path
@@ -120,7 +123,7 @@ class Session:
     def set_approver(self, approver: Approver | None) -> None:
         """Name who is asked before a tool acts; without one, the answer is no."""
         self._approver = approver
-        self._approval = Approval(self._settings.approval, approver)
+        self._approval = self._new_approval()
 
     async def send(self, text: str) -> EventStream:
         """Run one turn. Cancelling the consumer stops it and keeps what was received."""
@@ -262,6 +265,13 @@ class Session:
         self._engine.budget = self._budget()
         return typed
 
+    def undo_edit(self) -> str:
+        """Put back what the last edit or write replaced; what was done, in one line.
+
+        :raises ToolError: the file has changed since, or cannot be written.
+        """
+        return undo_last(self._files, self._cwd)
+
     def fork(self) -> str:
         """Go on in a new session that holds all of this one; the id of the one that is left.
 
@@ -317,6 +327,10 @@ class Session:
     def _factor(self, model: str) -> float:
         return (self._calibration and self._calibration.load(model)) or START_FACTOR
 
+    def _new_approval(self) -> Approval:
+        keys = [shell_action(command, self._cwd).key for command in self._settings.allow]
+        return Approval(self._settings.approval, self._approver, keys)
+
     def _leave(self) -> None:
         """Let go of the present session; everything of it is on disk."""
         self._engine.background.drop()
@@ -325,7 +339,8 @@ class Session:
     def _start(self, transcript: Transcript) -> None:
         self._transcript = transcript
         # What was allowed "always" and what was spent belong to the session that ends.
-        self._approval = Approval(self._settings.approval, self._approver)
+        self._approval = self._new_approval()
+        self._files = FileHistory(transcript.output_folder / "undo")
         self._totals = SessionTotals(0, Usage(), None)
         self._engine = ContextEngine(
             provider=self._provider,
@@ -353,14 +368,15 @@ class Session:
         return self._models.summary_budget(model) if model is not None else None
 
     def _tool_context(self) -> ToolContext:
-        chars = round(self._engine.budget.tokens * _RESULT_SHARE * _CHARS_PER_TOKEN)
         return ToolContext(
             cwd=self._cwd,
             transcripts=self._folder,
-            max_chars=min(max(chars, _LEAST_RESULT_CHARS), _MOST_RESULT_CHARS),
+            max_chars=most_chars(self._engine.budget.tokens),
             timeout_seconds=self._settings.tool_timeout_seconds,
             emit=lambda _: None,
             session_id=self.id,
+            sandbox=self._sandbox,
+            files=self._files,
         )
 
     def _priced(self, event: Event) -> Event:

@@ -12,6 +12,13 @@ from agent.tools.paths import shown_path
 from agent.transcript.outputs import keep_media, save_output
 
 _MIN_ROOM = 20
+_LEAST_CHARS, _MOST_CHARS = 1_200, 30_000
+
+
+def most_chars(tokens: int) -> int:
+    """How many characters one result may have: a quarter of a budget of so many tokens."""
+    # Three characters a token.
+    return min(max(round(tokens * 0.25 * 3), _LEAST_CHARS), _MOST_CHARS)
 
 
 @dataclass(frozen=True)
