@@ -58,7 +58,7 @@ class ToolRunner:
         self, call: ToolUseBlock, emit: Callable[[str], None]
     ) -> tuple[BoundedOutcome, float]:
         """Ask, record the start, run; the seconds leave out what the person took to answer."""
-        context = replace(self.context(), emit=emit)
+        context = replace(self.context(), emit=emit, ask=self.approval.ask)
         prepared = self.box.prepare(call, context)
         if isinstance(prepared, BoundedOutcome):
             return prepared, 0.0

@@ -8,6 +8,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
@@ -133,6 +134,12 @@ def chat(
     approval: Annotated[
         str | None, typer.Option(help="ask, read-only, auto-edit or yolo. Default: ask.")
     ] = None,
+    sandbox: Annotated[
+        bool | None, typer.Option(help="Run commands in a sandbox. Default: where one works.")
+    ] = None,
+    allow: Annotated[
+        list[str] | None, typer.Option(help="A command that needs no question; repeatable.")
+    ] = None,
     max_requests: Annotated[
         int | None, typer.Option(help="Requests in one turn at most. Default: 100.")
     ] = None,
@@ -152,6 +159,7 @@ def chat(
         "system_file": system_file,
         "no_system": no_system or None,
         "approval": approval,
+        "sandbox": sandbox,
         "max_requests": max_requests,
         "transcripts": transcripts,
         "plain": plain or None,
@@ -159,7 +167,7 @@ def chat(
     import asyncio
 
     with errors_as_one_line():
-        settings = _settings(flags, config)
+        settings = replace(_settings(flags, config), allow=tuple(allow or ()))
         wanted = resume if resume is not None else NEWEST if continue_ else None
         if print_:
             code = asyncio.run(_print_once(settings, wanted, fork, prompt or "", output_format))

@@ -39,7 +39,9 @@ class Settings:
     ``max_input_tokens`` is the budget of a request (``None``: derived from the model's
     window). ``retry_limit_seconds`` is how long a busy server is asked again when
     nobody watches (one-shot mode); ``no_bytes_seconds`` and ``no_content_seconds`` how
-    long a server may be silent within an answer. ``models`` holds what the user states
+    long a server may be silent within an answer. ``sandbox`` says whether commands run in
+    one (``None``: where one works); ``allow`` holds commands that need no question, and
+    comes from the command line alone. ``models`` holds what the user states
     of models, by id. ``sources`` says for every key where its value came from: ``flag --model``,
     ``environment AGENT_MODEL``, the file's path, or ``default``.
     """
@@ -53,6 +55,8 @@ class Settings:
     max_output_tokens: int = 32_000
     max_requests: int = 100
     approval: Approval = "ask"
+    sandbox: bool | None = None
+    allow: tuple[str, ...] = ()
     system_file: Path | None = None
     no_system: bool = False
     transcripts: Path = Path(".transcripts")
@@ -199,6 +203,7 @@ _RULES: Mapping[str, _Rule] = {
     "max_output_tokens": _COUNT,
     "max_requests": _COUNT,
     "approval": _choice("ask", "read-only", "auto-edit", "yolo"),
+    "sandbox": _truth(),
     "system_file": _path("a file's path"),
     "no_system": _truth(),
     "transcripts": _path("a folder's path"),
@@ -271,12 +276,27 @@ def load_settings(
 
 def require_endpoint(settings: Settings) -> None:
     """Raise :class:`agent.errors.ConfigError` when there is no server to talk to."""
-    if settings.api_key or settings.auth_token or settings.base_url:
+    if settings.api_key or settings.auth_token:
+        _require_encryption(settings.base_url)
+        return
+    if settings.base_url:
         return
     raise ConfigError(
         "no model server is configured: set ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN, or point "
         "--base-url (ANTHROPIC_BASE_URL) at a local server, such as Ollama's http://localhost:11434"
     )
+
+
+def _require_encryption(base_url: str | None) -> None:
+    """A key goes unencrypted to this machine only."""
+    parts = urlsplit(base_url or "")
+    host = parts.hostname or ""
+    loopback = host in {"localhost", "::1"} or host.startswith("127.")
+    if parts.scheme == "http" and not (loopback or host.endswith(".localhost")):
+        raise ConfigError(
+            f"the key would be sent to {host} unencrypted: use https:// in base_url, or leave the "
+            "key out (unset ANTHROPIC_API_KEY and ANTHROPIC_AUTH_TOKEN)"
+        )
 
 
 _Found: TypeAlias = tuple[str, dict[str, object]]

@@ -6,11 +6,8 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
-from dataclasses import replace
 from pathlib import Path
 
-from agent.attachments import attachments_in, run_command
-from agent.calls import ToolRunner
 from agent.config import Settings
 from agent.context import ladder
 from agent.context.budget import Budget
@@ -39,16 +36,12 @@ from agent.reports import context_report
 from agent.spending import Spending
 from agent.system_prompt import SystemPrompts
 from agent.tasks import in_daemon
-from agent.tools.approval import Approval
-from agent.tools.base import Approver, ToolContext
+from agent.tool_session import ToolSession
+from agent.tools.base import Approver
 from agent.tools.registry import ToolBox
+from agent.tools.sandbox import Sandbox
 from agent.transcript.folders import FolderRegistry
-from agent.transcript.records import (
-    START_FACTOR,
-    ModelRecord,
-    RewindRecord,
-    SessionRecord,
-)
+from agent.transcript.records import START_FACTOR, ModelRecord, RewindRecord, SessionRecord
 from agent.transcript.sessions import find_session, list_sessions, new_id
 from agent.transcript.store import Transcript
 
@@ -84,6 +77,8 @@ class Session:
         self._folders = folders
         self._approver: Approver | None = None
         self._folder = cwd / settings.transcripts
+        box = Sandbox(cwd, self._folder, required=settings.sandbox is True)
+        self._sandbox = None if settings.sandbox is False else box
         self._models = Models(settings, provider)
         self._prompts = SystemPrompts(settings, cwd, self._label)
         self._start(self._new_transcript(settings.model, self._prompts.new()))
@@ -104,6 +99,11 @@ class Session:
         return self._settings.approval
 
     @property
+    def sandboxed(self) -> bool:
+        """Whether commands run in a sandbox, as far as it is known before the first one."""
+        return self._sandbox is not None and self._sandbox.expected()
+
+    @property
     def transcript(self) -> Path:
         """The readable Markdown file of this session."""
         return self._transcript.readable_path
@@ -121,7 +121,7 @@ class Session:
     def set_approver(self, approver: Approver | None) -> None:
         """Name who is asked before a tool acts; without one, the answer is no."""
         self._approver = approver
-        self._approval = Approval(self._settings.approval, approver)
+        self._tools.set_approver(approver)
 
     async def run_command(self, command: str, emit: Callable[[str], None], *, attach: bool) -> str:
         """Run a command of the user's own; how it ended, in one line.
@@ -130,25 +130,24 @@ class Session:
 
         :raises AgentError: it could not be started.
         """
-        context = replace(self._tool_context(), emit=emit)
-        return await run_command(command, context, self._outputs if attach else [])
+        return await self._tools.run_command(command, emit, attach=attach)
 
     async def send(self, text: str, should_yield: Callable[[], bool] = never) -> EventStream:
         """Run one turn. Cancelling the consumer stops it and keeps what was received."""
         turn = Turn(
             engine=self._engine,
-            tools=ToolRunner(self._box, self._approval, self._transcript, self._tool_context),
+            tools=self._tools.runner,
             max_requests=self._settings.max_requests,
             retry_limit_seconds=None if self._patient else self._settings.retry_limit_seconds,
             prepare=self._learn_limits,
             should_yield=should_yield,
         )
         try:
-            attached = await attachments_in(text, self._tool_context(), self._outputs)
+            attached = await self._tools.attachments(text)
             async with aclosing(run_turn(turn, scrub(text), attached)) as events:
                 async for event in events:
                     if isinstance(event, TurnStarted):
-                        self._outputs.clear()
+                        self._tools.sent()
                         if self._folders is not None:
                             self._folders.add(self._folder)
                     if isinstance(event, TurnFinished):
@@ -285,6 +284,13 @@ class Session:
         self._engine.budget = self._budget()
         return typed
 
+    def undo_edit(self) -> str:
+        """Put back what the last edit or write replaced; what was done, in one line.
+
+        :raises ToolError: the file has changed since, or cannot be written.
+        """
+        return self._tools.undo_edit()
+
     def fork(self) -> str:
         """Go on in a new session that holds all of this one; the id of the one that is left.
 
@@ -357,9 +363,6 @@ class Session:
 
     def _start(self, transcript: Transcript) -> None:
         self._transcript = transcript
-        # What was allowed "always" and what was spent belong to the session that ends.
-        self._approval = Approval(self._settings.approval, self._approver)
-        self._outputs: list[str] = []
         self._engine = ContextEngine(
             provider=self._provider,
             transcript=transcript,
@@ -370,7 +373,11 @@ class Session:
             summary_model=self._settings.summary_model,
             summary_budget=self._summary_budget(),
         )
+        # What was allowed "always" and what was spent belong to the session that ends.
         self._spending = Spending(self._models, self._engine)
+        self._tools = ToolSession(
+            self._box, self._settings, self._cwd, self._engine, self._sandbox, self._approver
+        )
 
     async def _learn_limits(self) -> None:
         """Let the budgets follow what the server says of the models."""
@@ -385,13 +392,3 @@ class Session:
         """The budget of the model that writes summaries, if that is another one."""
         model = self._settings.summary_model
         return self._models.summary_budget(model) if model is not None else None
-
-    def _tool_context(self) -> ToolContext:
-        return ToolContext(
-            cwd=self._cwd,
-            transcripts=self._folder,
-            max_chars=self._engine.budget.result_chars,
-            timeout_seconds=self._settings.tool_timeout_seconds,
-            emit=lambda _: None,
-            session_id=self.id,
-        )

@@ -34,6 +34,7 @@ LAYERS = (
         "agent.reports",
         "agent.spending",
         "agent.system_prompt",
+        "agent.tool_session",
     },
     {"agent.context", "agent.tools", "agent.providers", "agent.config"},
     {"agent.transcript"},

@@ -41,6 +41,7 @@ OTHER_VALUES: dict[str, tuple[str, str, object]] = {
     "max_output_tokens": ("1024", "1024", 1024),
     "max_requests": ("1", "1", 1),
     "approval": ("read-only", '"read-only"', "read-only"),
+    "sandbox": ("true", "true", True),
     "system_file": ("prompts/a.md", '"prompts/a.md"', Path("prompts/a.md")),
     "no_system": ("true", "true", True),
     "transcripts": ("logs", '"logs"', Path("logs")),
@@ -129,7 +130,8 @@ def test_defaults() -> None:
 
 
 def test_every_setting_has_a_rule_and_every_rule_a_setting() -> None:
-    assert {*SETTING_KEYS, "models", "sources"} == set(DEFAULTS)
+    # What needs no question is said on the command line alone.
+    assert {*SETTING_KEYS, "models", "sources", "allow"} == set(DEFAULTS)
     assert set(OTHER_VALUES) == set(SETTING_KEYS)
     assert {field.name for field in fields(ModelSettings)} == set(MODEL_KEYS)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Literal, TypeAlias
@@ -46,17 +47,27 @@ class Approval:
 
     ``approver`` asks the person; with ``None``, what would be asked is refused.
     Never more than one question is open. ``mode`` may be changed at any time.
+    ``allowed_keys`` are actions that were allowed beforehand, as by "always".
     """
 
-    def __init__(self, mode: Mode, approver: Approver | None) -> None:
+    def __init__(
+        self, mode: Mode, approver: Approver | None, allowed_keys: Iterable[str] = ()
+    ) -> None:
         self.mode = mode
         self._approver = approver
-        self._allowed_keys: set[str] = set()
+        self._allowed_keys = set(allowed_keys)
         self._asking = asyncio.Lock()
 
     async def decide(self, action: Action) -> Decision:
         """Whether an action may be done; a no has its reason for the model."""
-        verdict = judge(self.mode, action, self._allowed_keys)
+        return await self._decide(action, self.mode)
+
+    async def ask(self, action: Action) -> Decision:
+        """What a person says of an action that no mode allows, ``yolo`` neither."""
+        return await self._decide(action, "read-only" if self.mode == "read-only" else "ask")
+
+    async def _decide(self, action: Action, mode: Mode) -> Decision:
+        verdict = judge(mode, action, self._allowed_keys)
         if verdict != "ask":
             return self._by_rule(verdict)
         if self._approver is None:
@@ -67,7 +78,7 @@ class Approval:
             )
         async with self._asking:
             # The answer to the question before may have settled this one.
-            verdict = judge(self.mode, action, self._allowed_keys)
+            verdict = judge(mode, action, self._allowed_keys)
             if verdict != "ask":
                 return self._by_rule(verdict)
             decision = await self._approver(action)

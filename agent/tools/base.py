@@ -9,6 +9,8 @@ from typing import Literal, Protocol, TypeAlias
 
 from agent.errors import ToolError
 from agent.messages import MediaBlock, ToolSpec
+from agent.tools.history import FileHistory
+from agent.tools.sandbox import Sandbox
 
 ActionKind: TypeAlias = Literal["read", "write", "execute"]
 
@@ -48,13 +50,32 @@ class ToolOutcome:
 
 
 @dataclass(frozen=True)
+class Decision:
+    """A person's answer to an approval question.
+
+    ``reason`` goes to the model when the answer is no; ``always`` allows the
+    exact same action for the rest of the session.
+    """
+
+    allowed: bool
+    always: bool = False
+    reason: str = ""
+
+
+Approver: TypeAlias = Callable[[Action], Awaitable[Decision]]
+"""Asks a person about an action. A screen supplies it; without one, the answer is no."""
+
+
+@dataclass(frozen=True)
 class ToolContext:
     """Where a tool works and what bounds it.
 
     ``max_chars`` bounds what the model is given of one result, in characters;
     ``emit`` sends output to the screen while the tool runs. ``approved`` is the
     action that was allowed, set when the tool is run. ``session_id`` names the session
-    that the call belongs to; empty where there is none.
+    that the call belongs to; empty where there is none. Commands run in ``sandbox``;
+    ``ask`` asks the person about a further action while the tool runs. ``files`` knows
+    what was read and keeps what is replaced.
     """
 
     cwd: Path
@@ -64,6 +85,9 @@ class ToolContext:
     emit: Callable[[str], None]
     approved: Action | None = None
     session_id: str = ""
+    sandbox: Sandbox | None = None
+    ask: Approver | None = None
+    files: FileHistory | None = None
 
     def confirm(self, action: Action) -> None:
         """Check that what is about to be done is what was allowed.
@@ -98,20 +122,3 @@ class Tool(Protocol):
     async def run(self, arguments: Mapping[str, object], context: ToolContext) -> ToolOutcome:
         """Do it. Cancelling it leaves no process behind."""
         ...
-
-
-@dataclass(frozen=True)
-class Decision:
-    """A person's answer to an approval question.
-
-    ``reason`` goes to the model when the answer is no; ``always`` allows the
-    exact same action for the rest of the session.
-    """
-
-    allowed: bool
-    always: bool = False
-    reason: str = ""
-
-
-Approver: TypeAlias = Callable[[Action], Awaitable[Decision]]
-"""Asks a person about an action. A screen supplies it; without one, the answer is no."""

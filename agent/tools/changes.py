@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import hashlib
 import os
 import re
 import secrets
@@ -11,9 +12,11 @@ import stat
 from dataclasses import dataclass
 from pathlib import Path
 
+from agent.errors import ToolError
 from agent.tools.arguments import one_line
 from agent.tools.base import Action
-from agent.tools.paths import Target, explained, open_folder, open_regular
+from agent.tools.history import FileHistory
+from agent.tools.paths import Target, explained, open_folder, open_regular, shown_path
 
 MAX_FILE_BYTES = 20_000_000
 _CONTEXT_LINES = 3
@@ -65,15 +68,54 @@ class Change:
     new: str
     action: Action
 
-    def apply(self) -> None:
-        """Write the new text.
+    def apply(self, history: FileHistory | None = None) -> None:
+        """Write the new text; ``history`` keeps what it replaces.
 
         Raises:
             ToolError: the file cannot be written; it is then as it was.
         """
+        data = self.new.encode("utf-8")
         if self.old is None or self.old.text != self.new:
             with explained("write", self.target):
-                replace_file(self.target.path, self.new.encode("utf-8"))
+                if history is not None:
+                    history.keep(self.target.path, _content(self.target.path), data)
+                replace_file(self.target.path, data)
+        if history is not None:
+            history.note(self.target.path)
+
+
+def _content(path: Path) -> bytes | None:
+    """A file's bytes; ``None`` where there is no file."""
+    try:
+        with os.fdopen(open_regular(path), "rb") as file:
+            return file.read()
+    except FileNotFoundError:
+        return None
+
+
+def undo_last(history: FileHistory, cwd: Path) -> str:
+    """Put back what the last change of a session replaced; what was done, in one line.
+
+    Raises:
+        ToolError: there is none, the file has changed since, or it cannot be written.
+    """
+    last = history.last()
+    if last is None:
+        return "there is no edit to undo"
+    shown = shown_path(last.path, cwd.resolve())
+    target = Target(last.path, shown, in_workspace=True, in_transcripts=False, protected=False)
+    with explained("undo the edit of", target):
+        if hashlib.sha256(_content(last.path) or b"").hexdigest() != last.after:
+            raise ToolError(f"{shown} has changed since the last edit; it is left as it is")
+        if last.before is not None:
+            replace_file(last.path, last.before)
+        else:
+            with open_folder(last.path.parent) as folder:
+                os.unlink(last.path.name, dir_fd=folder)
+        last.kept.rename(last.kept.with_suffix(".undone"))
+    if last.before is None:
+        return f"{shown}, which the last edit created, is removed"
+    return f"{shown} is as it was before the last edit"
 
 
 def plan_change(verb: str, target: Target, old: Existing | None, new: str, key: str) -> Change:

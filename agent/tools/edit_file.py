@@ -52,7 +52,7 @@ class EditFile:
         """Make the replacement, computed again from the file as it is now."""
         change = self._change(arguments, context)
         context.confirm(change.action)
-        await asyncio.to_thread(change.apply)
+        await asyncio.to_thread(change.apply, context.files)
         lines = len(split_lines(change.new))
         return ToolOutcome(
             f"Edited {change.target.shown} ({lines:,} lines now).", diff=change.action.diff
@@ -61,6 +61,8 @@ class EditFile:
     def _change(self, arguments: Mapping[str, object], context: ToolContext) -> Change:
         target = resolve(text(arguments, "path"), context)
         old_text, new_text = text(arguments, "old_text"), text(arguments, "new_text")
+        if context.files is not None:
+            context.files.require_unchanged(target.path, target.shown)
         old = read_existing(target)
         if old is None:
             raise ToolError(f"Cannot edit {target.shown}: no such file; write_file creates it.")

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
-import shutil
 import stat
 from collections.abc import Mapping
+from dataclasses import replace
 
 from agent.errors import ToolError
 from agent.messages import ToolSpec
 from agent.tools.arguments import object_schema, one_line, text
 from agent.tools.base import Action, ToolContext, ToolOutcome
-from agent.tools.paths import Target, explained, resolve
-from agent.tools.search import Query, glob_filter
+from agent.tools.paths import Target, explained, has_other_names, resolve
+from agent.tools.process import outside_program
+from agent.tools.search import Found, Query, glob_filter
 from agent.tools.search_ripgrep import search_with_ripgrep
 
 _MAX_GLOB_CHARS = 300
@@ -54,12 +55,21 @@ class Grep:
             raise ToolError(f"Cannot search {query.target.shown}: it is no file and no folder.")
         from agent.tools.search_python import search_with_python
 
-        program = shutil.which("rg")
+        program = outside_program("rg", context.cwd)
         if program:
             found = await search_with_ripgrep(program, query, context.timeout_seconds)
         else:
             found = await search_with_python(query, context.timeout_seconds)
+        if query.target.in_workspace and not query.target.linked:
+            found = _without_linked(found)
         return ToolOutcome(found.shown(query.cwd))
+
+
+def _without_linked(found: Found) -> Found:
+    """The matches but for those in files that are also elsewhere, which was not asked for."""
+    linked = {path for path in {match.path for match in found.matches} if has_other_names(path)}
+    kept = tuple(match for match in found.matches if match.path not in linked)
+    return replace(found, matches=kept, left_out=len(linked))
 
 
 def query_of(arguments: Mapping[str, object], context: ToolContext) -> Query:

@@ -22,6 +22,16 @@ from agent.tools.base import ToolContext
 
 PROTECTED_NAMES = frozenset({".git", ".transcripts"})
 
+START_FILES = frozenset(
+    f".{name}"
+    for name in (
+        *("bashrc", "bash_profile", "bash_login", "bash_logout", "bash_aliases", "profile"),
+        *("zshrc", "zshenv", "zprofile", "zlogin", "zlogout", "kshrc", "cshrc", "tcshrc", "login"),
+        *("envrc", "inputrc", "gitconfig", "ssh", "netrc", "vimrc", "exrc", "xprofile", "config"),
+    )
+)
+"""Names of files and folders that shells and other programs obey on their own."""
+
 # O_PATH, which only Linux has, asks for no permission to list the folders on the way.
 _FOLDER_FLAGS = (
     os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | int(getattr(os, "O_PATH", os.O_RDONLY))
@@ -34,7 +44,8 @@ class Target:
 
     ``path`` is absolute and free of symbolic links at the time of the check;
     ``shown`` is the path for people and models: relative to the working folder
-    when inside it. ``protected`` marks what is never written unasked.
+    when inside it. ``protected`` marks what is never written unasked, ``linked`` a file
+    that has other names (hard links), which may lie outside.
     """
 
     path: Path
@@ -42,11 +53,12 @@ class Target:
     in_workspace: bool
     in_transcripts: bool
     protected: bool
+    linked: bool = False
 
     @property
     def free_to_read(self) -> bool:
         """Whether reading it needs no approval."""
-        return self.in_workspace or self.in_transcripts
+        return (self.in_workspace and not self.linked) or self.in_transcripts
 
 
 def resolve(argument: str, context: ToolContext) -> Target:
@@ -70,14 +82,26 @@ def resolve(argument: str, context: ToolContext) -> Target:
         raise ToolError(f"Cannot follow the path {one_line(argument)}: {error}") from error
     in_transcripts = path.is_relative_to(transcripts)
     # Some file systems do not tell upper from lower case.
-    protected = any(part.casefold() in PROTECTED_NAMES for part in path.parts)
+    names = PROTECTED_NAMES | START_FILES
+    protected = any(part.casefold() in names for part in path.parts)
     return Target(
         path=path,
         shown=shown_path(path, real_cwd),
         in_workspace=path.is_relative_to(real_cwd),
         in_transcripts=in_transcripts,
         protected=protected or in_transcripts,
+        linked=has_other_names(path),
     )
+
+
+def has_other_names(path: Path) -> bool:
+    """Whether a path is a file with several hard links, so that it is also elsewhere."""
+    try:
+        status = path.stat(follow_symlinks=False)
+    except OSError:
+        # What is not there, or not to be seen, has none.
+        return False
+    return stat.S_ISREG(status.st_mode) and status.st_nlink > 1
 
 
 def shown_path(path: Path, cwd: Path) -> str:

@@ -8,6 +8,7 @@ import contextlib
 import errno
 import io
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -37,21 +38,44 @@ _GUARDED = """exec 3<&0 </dev/null
 exec "$@" 3<&-
 """
 _HAS_PROC = Path("/proc/self/stat").exists()
-_SECRETS = frozenset({"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"})
+_KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
+_SECRET_NAME = re.compile(
+    r"(?:^|_)(?:API_?KEY|ACCESS_KEY(?:_ID)?|PRIVATE_KEY|AUTH_?KEY|SECRET|SECRET_KEY|TOKEN|PAT"
+    r"|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?)(?:$|_)",
+    re.IGNORECASE,
+)
 # Bash and sh run the files that these name before the command that was approved.
 _STARTUP_FILES = frozenset({"BASH_ENV", "ENV"})
 _PLAIN_OUTPUT = {"PAGER": "cat", "GIT_PAGER": "cat", "TERM": "dumb", "NO_COLOR": "1"}
 
 
 def child_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """The environment for a program that a model runs: no keys, no pager, no colour."""
-    removed = _SECRETS | _STARTUP_FILES
+    """The environment for a program that a model runs: no keys, no pager, no colour.
+
+    A key is known by its name, and ours by its value under any name.
+    """
+    ours = [environment[name] for name in _KEYS if environment.get(name)]
     kept = {
         name: value
         for name, value in environment.items()
-        if name not in removed and not name.startswith("AGENT_")
+        if name not in _STARTUP_FILES
+        and not name.startswith("AGENT_")
+        and not _SECRET_NAME.search(name)
+        and not any(key in value for key in ours)
     }
     return kept | _PLAIN_OUTPUT
+
+
+def outside_program(name: str, cwd: Path) -> str | None:
+    """The program of that name on ``PATH``, but never one of the working folder's own."""
+    folders = [Path(entry) for entry in os.environ.get("PATH", os.defpath).split(os.pathsep)]
+    own = cwd.resolve()
+    trusted = [
+        str(folder)
+        for folder in folders
+        if folder.is_absolute() and not folder.resolve().is_relative_to(own)
+    ]
+    return shutil.which(name, path=os.pathsep.join(trusted) or os.defpath)
 
 
 class OutputBuffer:

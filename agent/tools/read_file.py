@@ -90,6 +90,8 @@ class ReadFile:
 
         def work(stop: Stop) -> str:
             with explained("read", target), os.fdopen(open_regular(target.path), "rb") as file:
+                if context.files is not None:
+                    context.files.note(target.path)
                 return read_page(file, target.shown, start, limit, room, stop)
 
         return ToolOutcome(await in_thread(work), capped=True)
@@ -135,7 +137,7 @@ def _action(target: Target) -> Action:
     return Action(
         kind="read",
         title=f"Read {one_line(target.shown)}",
-        detail=target.shown,
+        detail=target.shown + " (a file that also has other names)" * target.linked,
         key=f"read_file:{target.path}",
         inside=target.free_to_read,
     )

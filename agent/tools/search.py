@@ -50,10 +50,14 @@ class Match:
 
 @dataclass(frozen=True)
 class Found:
-    """A search's result; ``timed_out`` tells that not all was searched."""
+    """A search's result; ``timed_out`` tells that not all was searched.
+
+    ``left_out`` counts files with matches that are not shown because of their other names.
+    """
 
     matches: tuple[Match, ...]
     timed_out: bool = False
+    left_out: int = 0
 
     def shown(self, cwd: Path) -> str:
         """The first matches as ``path:line: text``, and a note when that is not all."""
@@ -64,6 +68,11 @@ class Found:
         if len(self.matches) > MAX_MATCHES:
             lines.append(
                 f"[the first {MAX_MATCHES} matches; there are more: narrow pattern, path or glob]"
+            )
+        if self.left_out:
+            lines.append(
+                f"[{self.left_out} files with matches have other names (hard links) and are left "
+                "out; read_file asks for them]"
             )
         if self.timed_out:
             lines.append("[stopped by the time limit before all was searched: narrow path or glob]")

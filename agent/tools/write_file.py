@@ -35,12 +35,14 @@ class WriteFile:
         """Write the file."""
         change = self._change(arguments, context)
         context.confirm(change.action)
-        await asyncio.to_thread(change.apply)
+        await asyncio.to_thread(change.apply, context.files)
         return ToolOutcome(_result(change), diff=change.action.diff)
 
     def _change(self, arguments: Mapping[str, object], context: ToolContext) -> Change:
         target = resolve(text(arguments, "path"), context)
         content = text(arguments, "content")
+        if context.files is not None:
+            context.files.require_unchanged(target.path, target.shown)
         old = read_existing(target)
         digest = hashlib.sha256(content.encode("utf-8")).hexdigest()
         verb = "Create" if old is None else "Overwrite"

@@ -165,6 +165,11 @@ async def _rewind(context: CommandContext, argument: str) -> bool:
     return False
 
 
+async def _undo_edit(context: CommandContext, _: str) -> bool:
+    context.say(context.session.undo_edit())
+    return False
+
+
 async def _fork(context: CommandContext, _: str) -> bool:
     before = context.session.fork()
     context.say(f"forked {context.session.id}; the one before: /resume {before}")
@@ -263,6 +268,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("sessions", "", "the sessions of this folder", _sessions),
     Command("resume", "[ID]", "go on with another session; without ID, choose one", _resume),
     Command("rewind", "[N]", "go back to before turn N, or the newest one", _rewind),
+    Command("undo-edit", "", "put back what the last edit or write replaced", _undo_edit),
     Command("fork", "", "go on in a new session that holds all of this one", _fork),
     Command("reset", "", "begin a new session; this one stays on disk", _reset),
     Command("copy", "[N]", "copy the last answer, or its N-th code block", _copy),

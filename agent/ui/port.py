@@ -144,6 +144,13 @@ class SessionPort(Protocol):
         """
         ...
 
+    def undo_edit(self) -> str:
+        """Put back what the last edit or write replaced; what was done, in one line.
+
+        :raises AgentError: the file has changed since, or cannot be written.
+        """
+        ...
+
     def fork(self) -> str:
         """Go on in a new session that holds all of this one; the id of the one that is left.
 

@@ -283,6 +283,9 @@ class ScriptedSession:
     def rewind(self, turn: int | None) -> str:
         return f"what turn {turn or 'the newest'} began with"
 
+    def undo_edit(self) -> str:
+        return "x.py is as it was before the last edit"
+
     def fork(self) -> str:
         return "the-one-before"
 
