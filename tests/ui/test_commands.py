@@ -108,6 +108,7 @@ def test_the_table_has_what_was_promised() -> None:
     assert names == {
         *promised.split(),
         "uncompact",
+        "undo-edit",
         "rewind",
         "fork",
         "copy",
