@@ -27,6 +27,7 @@ from agent.messages import (
 )
 from agent.transcript.files import open_private, write_all
 from agent.transcript.log import Recovered, read_log
+from agent.transcript.masking import mask
 from agent.transcript.readable import passages
 from agent.transcript.records import (
     AssistantEndRecord,
@@ -54,6 +55,7 @@ Form: TypeAlias = Callable[[str, Recovered], str]
 def export_session(folder: Path, session_id: str, target: Path) -> int:
     """Write a session to a new file, 0600, in the form that its suffix names.
 
+    What looks like a credential is masked; the log itself stays whole.
     The session may be open anywhere. Returns how many damaged lines of the log had to
     be left out.
 
@@ -66,7 +68,7 @@ def export_session(folder: Path, session_id: str, target: Path) -> int:
             f"cannot export to {target}: its name must end in one of {', '.join(FORMS)}"
         )
     found = read_log(folder / f"{session_id}.jsonl")
-    data = scrub(form(session_id, found)).encode("utf-8")
+    data = mask(scrub(form(session_id, found))).encode("utf-8")
     try:
         descriptor = open_private(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
     except FileExistsError:

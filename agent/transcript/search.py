@@ -15,6 +15,7 @@ from pathlib import Path
 
 from agent.errors import SessionError
 from agent.transcript import search_index
+from agent.transcript.masking import mask
 from agent.transcript.search_index import INDEX, Kind, Said
 from agent.transcript.search_words import Term, terms
 from agent.transcript.sessions import session_ids
@@ -26,6 +27,9 @@ EVERY = 1_000
 EXCERPT_CHARS = 200
 _BEFORE_CHARS = 60
 """How much of an excerpt stands before what was found."""
+
+_MASK_CONTEXT = 1_000
+"""How much around an excerpt is looked at to tell what looks like a credential."""
 
 _PART_CHARS = 100_000
 """An excerpt is taken from the first part of a text that holds any of the words."""
@@ -322,7 +326,9 @@ def _excerpt(text: str, wanted: Sequence[Term]) -> tuple[int, str]:
     at = _densest(text, wanted)
     start = max(0, at - _BEFORE_CHARS)
     # More than is shown: runs of spaces become one.
-    line = " ".join(text[start : start + 2 * EXCERPT_CHARS].split())
+    first = max(0, start - _MASK_CONTEXT)
+    masked = mask(text[first : start + 2 * EXCERPT_CHARS + _MASK_CONTEXT])
+    line = " ".join(masked[start - first : start - first + 2 * EXCERPT_CHARS].split())
     more = len(line) > EXCERPT_CHARS or start + 2 * EXCERPT_CHARS < len(text)
     return at, f"{'…' if start else ''}{line[:EXCERPT_CHARS].rstrip()}{'…' if more else ''}"
 
