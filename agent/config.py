@@ -37,9 +37,10 @@ class Settings:
     """All settings of a run.
 
     ``max_input_tokens`` is the budget of a request (``None``: derived from the model's
-    window). ``retry_limit_seconds`` is how long a busy server is asked again when
-    nobody watches (one-shot mode); ``no_bytes_seconds`` and ``no_content_seconds`` how
-    long a server may be silent within an answer. ``models`` holds what the user states
+    window, which is ``context_window`` or what is known of it). ``retry_limit_seconds`` is
+    how long a busy server is asked again when nobody watches (one-shot mode);
+    ``no_bytes_seconds`` and ``no_content_seconds`` how long a server may be silent within
+    an answer. ``weights`` is the file of ``--local``. ``models`` holds what the user states
     of models, by id. ``sources`` says for every key where its value came from: ``flag --model``,
     ``environment AGENT_MODEL``, the file's path, or ``default``.
     """
@@ -49,6 +50,7 @@ class Settings:
     api_key: str | None = field(default=None, repr=False)
     auth_token: str | None = field(default=None, repr=False)
     max_input_tokens: int | None = None
+    context_window: int | None = None
     keep_recent_turns: int = 5
     max_output_tokens: int = 32_000
     max_requests: int = 100
@@ -65,6 +67,7 @@ class Settings:
     show_thinking: bool = False
     summary_model: str | None = None
     background_summary: bool = False
+    weights: Path | None = None
     models: Mapping[str, ModelSettings] = field(default_factory=dict)
     sources: Mapping[str, str] = field(default_factory=dict)
 
@@ -186,6 +189,7 @@ _RULES: Mapping[str, _Rule] = {
     "api_key": _word("a key, without spaces", secret=True),
     "auth_token": _word("a token, without spaces", secret=True),
     "max_input_tokens": _COUNT,
+    "context_window": _COUNT,
     "keep_recent_turns": _whole_number(0),
     "max_output_tokens": _COUNT,
     "max_requests": _COUNT,
@@ -263,7 +267,8 @@ def require_endpoint(settings: Settings) -> None:
         return
     raise ConfigError(
         "no model server is configured: set ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN, or point "
-        "--base-url (ANTHROPIC_BASE_URL) at a local server, such as Ollama's http://localhost:11434"
+        "--base-url (ANTHROPIC_BASE_URL) at a local server, such as Ollama's "
+        "http://localhost:11434, or try --local, a model on this machine"
     )
 
 

@@ -34,7 +34,7 @@ from agent.messages import Message, Usage, scrub
 from agent.models import Models
 from agent.providers.base import Provider
 from agent.reports import context_report
-from agent.system_prompt import system_prompt
+from agent.system_prompt import instructions
 from agent.tools.approval import Approval
 from agent.tools.base import Approver, ToolContext
 from agent.tools.registry import ToolBox
@@ -84,7 +84,7 @@ class Session:
         self._approver: Approver | None = None
         self._folder = cwd / settings.transcripts
         self._models = Models(settings, provider)
-        self._system = system_prompt(settings, cwd, self._label)
+        self._instructions = instructions(settings, cwd, self._label, tools)
         self._start(self._new_transcript(settings.model))
 
     @property
@@ -124,6 +124,8 @@ class Session:
 
     async def send(self, text: str) -> EventStream:
         """Run one turn. Cancelling the consumer stops it and keeps what was received."""
+        if not self._transcript.saved and self._models.unknown(self.model):
+            await self._learn_limits()
         turn = Turn(
             engine=self._engine,
             tools=ToolRunner(self._box, self._approval, self._transcript, self._tool_context),
@@ -304,12 +306,13 @@ class Session:
         return scrub(str(self._folder.relative_to(self._cwd) if inside else self._folder))
 
     def _new_transcript(self, model: str) -> Transcript:
+        system, tools = self._instructions[self._models.form(model)]
         record = SessionRecord(
             id=new_id(),
             cwd=scrub(str(self._cwd)),
             model=model,
-            system=self._system,
-            tools=self._box.specs,
+            system=system,
+            tools=tools,
             factor=self._factor(model),
         )
         return Transcript.start(self._folder, self._label, record)
@@ -341,6 +344,11 @@ class Session:
     async def _learn_limits(self) -> None:
         """Let the budgets follow what the server says of the models."""
         if await self._models.learn(filter(None, (self.model, self._settings.summary_model))):
+            view = self._transcript.view
+            fitting = self._instructions[self._models.form(self.model)]
+            if not self._transcript.saved and (view.system, view.tools) != fitting:
+                self._leave()
+                self._start(self._new_transcript(self.model))
             self._engine.budget = self._budget()
             self._engine.summary_budget = self._summary_budget()
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import math
+import re
 import time
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent.errors import AuthenticationError, ProviderBusyError, ProviderError, StreamBrokenError
 from agent.providers.assembly import Assembly
-from agent.providers.base import EndPart, Limits, Part, QuietPart, Request, SummaryForm
+from agent.providers.base import EndPart, LackPart, Limits, Part, QuietPart, Request, SummaryForm
 from agent.providers.watch import Patience, Watch
 from agent.wire import compact_json, message_to_wire, tool_to_wire
 
@@ -52,6 +53,14 @@ _MISSING_STATUSES = frozenset({404, 405, 501})
 
 _CACHED: Mapping[str, object] = {"type": "ephemeral"}
 
+_UNSUPPORTED = re.compile(
+    r"not (?:support|permit|allow|recogni|implement)|unsupported|unknown|unexpected|unrecogni|extra"
+)
+_DISPENSABLE = {
+    name: re.compile(rf"\b{name}\b(?![.\[])") for name in ("cache_control", "thinking", "tools")
+}
+"""Parts of a request that can be left out, and how a refusal names them."""
+
 
 class AnthropicProvider:
     """One endpoint that speaks the Messages API. Implements :class:`.base.Provider`."""
@@ -71,11 +80,14 @@ class AnthropicProvider:
         self._client: anthropic.AsyncAnthropic | None = None
         self._connecting = asyncio.Lock()
         self._adaptive_thinking: set[str] = set()
+        self._summary_form: SummaryForm = "inline"
+        self._lacking: set[str] = set()
+        self._untold: list[str] = []
 
     @property
     def summary_form(self) -> SummaryForm:
         """See :attr:`.base.Provider.summary_form`."""
-        return "inline"
+        return self._summary_form
 
     async def warm_up(self) -> None:
         """Import the SDK and make the client, without blocking the event loop."""
@@ -83,6 +95,22 @@ class AnthropicProvider:
 
     async def stream(self, request: Request) -> AsyncGenerator[Part, None]:
         """See :meth:`.base.Provider.stream`."""
+        while True:
+            for lack in self._untold:
+                yield LackPart(lack)
+            self._untold.clear()
+            try:
+                async with aclosing(self._received(request)) as parts:
+                    async for part in parts:
+                        yield part
+            except ProviderError as error:
+                if not self._can_do_without(error):
+                    raise
+            else:
+                return
+
+    async def _received(self, request: Request) -> AsyncGenerator[Part, None]:
+        """The parts of one answer."""
         client = await self._connected()
         assembly, watch = Assembly(), Watch(self._patience)
         try:
@@ -124,6 +152,7 @@ class AnthropicProvider:
             # As in stream(): nothing but ProviderError leaves this module.
             translated = self._translated(error)
             if translated.status in _MISSING_STATUSES:
+                self._lack("count_tokens", "this server does not count tokens: sizes are estimated")
                 return None
             raise translated from error
         # A gateway may answer anything with its start page, which the SDK gives as text.
@@ -140,7 +169,7 @@ class AnthropicProvider:
             # As in stream(): nothing but ProviderError leaves this module.
             translated = self._translated(error)
             if translated.status == 400 or translated.status in _MISSING_STATUSES:
-                return None
+                return await self._limits_of_llama_server(client)
             raise translated from error
         data = to_dict() if callable(to_dict := getattr(info, "model_dump", None)) else {}
         if _nested(data, "capabilities", "thinking", "types", "adaptive", "supported") is True:
@@ -150,6 +179,45 @@ class AnthropicProvider:
             return None
         most = output if isinstance(output, int) and output > 0 else window
         return Limits(window, most, "the server")
+
+    async def _limits_of_llama_server(self, client: anthropic.AsyncAnthropic) -> Limits | None:
+        """What ``/props`` says, as llama.cpp's server has it; ``None`` where there is none."""
+        try:
+            async with asyncio.timeout(LIMITS_SECONDS):
+                props: object = await client.get("/props", cast_to=object)
+        except Exception as error:
+            # As in stream(): nothing but ProviderError leaves this module.
+            status = self._translated(error).status
+            if status is None:
+                raise self._translated(error) from error
+            props = None
+        window = _nested(props, "default_generation_settings", "n_ctx")
+        if not isinstance(window, int) or window <= 0:
+            lack = "this server does not tell the model's window: see --context-window"
+            self._lack("models", lack)
+            return None
+        self._summary_form = "told"
+        tools = _nested(props, "chat_template_caps", "supports_tools") is not False
+        if not tools:
+            self._lack("tools", "this model's chat template knows no tools: it is given none")
+        return Limits(window, window, "the server", tools)
+
+    def _lack(self, name: str, told: str) -> None:
+        """Take note of something that the server lacks, to be told once."""
+        if name not in self._lacking:
+            self._lacking.add(name)
+            self._untold.append(told)
+
+    def _can_do_without(self, refusal: ProviderError) -> bool:
+        """Whether a request was refused for a part that can be left out, and is now."""
+        text = str(refusal).lower()
+        if refusal.status not in {400, 422, 501} or not _UNSUPPORTED.search(text):
+            return False
+        for name, named in _DISPENSABLE.items():
+            if name not in self._lacking and named.search(text):
+                self._lack(name, f"this server takes no {name}: the agent does without")
+                return True
+        return False
 
     async def close(self) -> None:
         """See :meth:`.base.Provider.close`."""
@@ -185,14 +253,17 @@ class AnthropicProvider:
         """
         prompt: dict[str, Any] = {
             "model": request.model,
-            "messages": _marked([message_to_wire(message) for message in request.messages]),
+            "messages": [message_to_wire(message) for message in request.messages],
         }
         if request.system:
-            block = {"type": "text", "text": request.system, "cache_control": dict(_CACHED)}
-            prompt["system"] = [block]
-        if request.tools:
+            prompt["system"] = [{"type": "text", "text": request.system}]
+        if "cache_control" not in self._lacking:
+            for marked in (prompt.get("system"), prompt["messages"][-1]["content"]):
+                if marked:
+                    marked[-1]["cache_control"] = dict(_CACHED)
+        if request.tools and "tools" not in self._lacking:
             prompt["tools"] = [tool_to_wire(tool) for tool in request.tools]
-        if request.model in self._adaptive_thinking:
+        if request.model in self._adaptive_thinking and "thinking" not in self._lacking:
             # Without it a user sees nothing of what the model does between tool calls.
             prompt["thinking"] = {"type": "adaptive", "display": "summarized"}
         return prompt
@@ -219,13 +290,6 @@ class AnthropicProvider:
         if type(error).__module__.startswith(("httpx", "httpcore")):
             return kind(f"the connection failed: {_words(error)}")
         return kind(f"the server's answer cannot be read: {_words(error)}")
-
-
-def _marked(messages: list[dict[str, object]]) -> list[dict[str, object]]:
-    content = messages[-1]["content"]
-    if isinstance(content, list) and content:
-        messages[-1]["content"] = [*content[:-1], {**content[-1], "cache_control": dict(_CACHED)}]
-    return messages
 
 
 def _status_error(error: anthropic.APIStatusError) -> ProviderError:
