@@ -16,6 +16,9 @@ SMALL_WINDOW = 8_192
 """Up to this window an answer may have a quarter of it, so that it need not be folded at
 once; and the model is told of itself and of its tools in a short form."""
 
+LEAST_RESERVE = 256
+"""Room for a short answer, also where that is more than a tenth of the window."""
+
 UNKNOWN_WINDOW = Limits(32_000, 8_192, "a cautious guess")
 
 _KNOWN = (
@@ -75,7 +78,7 @@ def make_budget(limits: Limits, max_input_tokens: int | None, max_output_tokens:
     if max_input_tokens is not None and limits is UNKNOWN_WINDOW:
         window = max(window, round(max_input_tokens / WINDOW_SHARE))
     small = window <= SMALL_WINDOW
-    reserve = max(window // 8 if small else min(window // 10, 4_096), 1)
+    reserve = max(min(window // 10, 4_096), min(LEAST_RESERVE, window // 4), 1)
     most_output = min(limits.max_output, max_output_tokens, window // 4 if small else window)
     wanted = max_input_tokens or min(round(window * WINDOW_SHARE), MOST_INPUT)
     return Budget(

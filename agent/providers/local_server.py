@@ -40,6 +40,9 @@ def main() -> None:
     params.ui = False
     params.endpoint_slots = False
     params.cache_ram_mib = 512
+    # Both only delay the first answer.
+    params.warmup = False
+    params.fit_params = False
     server = xllamacpp.Server(params)
     print(server.listening_address, file=answer, flush=True)
     threading.Event().wait()
