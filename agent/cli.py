@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from agent.config import Settings
     from agent.session import Session
 
-NEWEST, CHOOSE = "@newest", "@choose"
-"""What ``--continue``, and ``--resume`` without an id, stand for."""
+NEWEST, CHOOSE, TRIAL = "@newest", "@choose", "@trial"
+"""What ``--continue``, and ``--resume`` and ``--local`` without a value, stand for."""
 
 OutputFormat: TypeAlias = Literal["text", "json", "stream-json"]
 
@@ -56,7 +56,7 @@ def main() -> None:
 
 
 def normalised(arguments: list[str]) -> list[str]:
-    """The arguments with a ``--resume`` that has no id made ``--resume @choose``.
+    """The arguments with ``--resume @choose`` and ``--local @trial`` where there is no value.
 
     The parser knows no option with an optional value.
     """
@@ -68,6 +68,8 @@ def normalised(arguments: list[str]) -> list[str]:
         following = arguments[position + 1 : position + 2]
         if argument == "--resume" and (not following or following[0].startswith("-")):
             result.append(CHOOSE)
+        if argument == "--local" and not "".join(following).lower().endswith(".gguf"):
+            result.append(TRIAL)
     return result
 
 
@@ -96,6 +98,15 @@ def chat(
     model: Annotated[str | None, typer.Option(help="The model's id.")] = None,
     base_url: Annotated[
         str | None, typer.Option(help="A server that speaks the Messages API.")
+    ] = None,
+    local: Annotated[
+        str | None,
+        typer.Option(
+            help="A model on this machine; without a file, a trial model.", metavar="[FILE.gguf]"
+        ),
+    ] = None,
+    context_window: Annotated[
+        int | None, typer.Option(help="The model's window, where its server does not tell it.")
     ] = None,
     max_input_tokens: Annotated[
         int | None,
@@ -154,6 +165,7 @@ def chat(
     flags: dict[str, object] = {
         "model": model,
         "base_url": base_url,
+        "context_window": context_window,
         "max_input_tokens": max_input_tokens,
         "keep_recent_turns": keep_recent_turns,
         "system_file": system_file,
@@ -167,7 +179,7 @@ def chat(
     import asyncio
 
     with errors_as_one_line():
-        settings = replace(_settings(flags, config), allow=tuple(allow or ()))
+        settings = replace(_settings(flags, config, local), allow=tuple(allow or ()))
         wanted = resume if resume is not None else NEWEST if continue_ else None
         if print_:
             code = asyncio.run(_print_once(settings, wanted, fork, prompt or "", output_format))
@@ -176,33 +188,31 @@ def chat(
     raise typer.Exit(code)
 
 
-def _settings(flags: dict[str, object], config: Path | None) -> Settings:
+def _settings(flags: dict[str, object], config: Path | None, local: str | None) -> Settings:
     from agent.config import load_settings, require_endpoint
 
     given = {name: value for name, value in flags.items() if value is not None}
     settings = load_settings(given, os.environ, config)
     hide(*settings.secrets)
-    require_endpoint(settings)
-    return settings
+    if local is None:
+        require_endpoint(settings)
+        return settings
+    from agent.providers.local import with_local_model
+
+    return with_local_model(settings, None if local == TRIAL else Path(local))
 
 
 async def _make_session(
     settings: Settings, wanted: str | None, *, fork: bool, patient: bool
 ) -> tuple[Session, tuple[str, ...]]:
-    """The session that was asked for, and warnings about a resumed one."""
+    """The session that was asked for, and what to tell of its model and its past."""
     from agent.context.calibration import CalibrationStore
     from agent.folders import state_folder
-    from agent.providers.anthropic import AnthropicProvider
-    from agent.providers.watch import Patience
+    from agent.providers.choice import make_provider
     from agent.session import Session
     from agent.tools.registry import ToolBox, default_tools
 
-    provider = AnthropicProvider(
-        api_key=settings.api_key,
-        auth_token=settings.auth_token,
-        base_url=settings.base_url,
-        patience=Patience(settings.no_bytes_seconds, settings.no_content_seconds),
-    )
+    provider, notices = make_provider(settings)
     session = Session(
         settings,
         provider,
@@ -212,13 +222,12 @@ async def _make_session(
         calibration=CalibrationStore(state_folder() / "calibration.json"),
         folders=folders(),
     )
-    warnings: tuple[str, ...] = ()
     if wanted is not None:
         newest = wanted in (NEWEST, CHOOSE)
-        warnings = session.resume(None if newest else wanted, fork=fork)
+        notices += session.resume(None if newest else wanted, fork=fork)
         if settings.sources["model"] != "default" and settings.model != session.model:
             await session.set_model(settings.model)
-    return session, warnings
+    return session, notices
 
 
 async def _print_once(

@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeAlias
 from urllib.parse import urlsplit
 
 from agent.errors import ConfigError
-from agent.folders import user_folder
+from agent.folders import shown_path, user_folder
 
 Approval: TypeAlias = Literal["ask", "read-only", "auto-edit", "yolo"]
 
@@ -37,11 +37,12 @@ class Settings:
     """All settings of a run.
 
     ``max_input_tokens`` is the budget of a request (``None``: derived from the model's
-    window). ``retry_limit_seconds`` is how long a busy server is asked again when
-    nobody watches (one-shot mode); ``no_bytes_seconds`` and ``no_content_seconds`` how
-    long a server may be silent within an answer. ``sandbox`` says whether commands run in
-    one (``None``: where one works); ``allow`` holds commands that need no question, and
-    comes from the command line alone. ``models`` holds what the user states
+    window, which is ``context_window`` or what is known of it). ``retry_limit_seconds`` is
+    how long a busy server is asked again when nobody watches (one-shot mode);
+    ``no_bytes_seconds`` and ``no_content_seconds`` how long a server may be silent within
+    an answer. ``sandbox`` says whether commands run in one (``None``: where one works);
+    ``allow`` holds commands that need no question, and comes from the command line alone.
+    ``weights`` is the file of ``--local``. ``models`` holds what the user states
     of models, by id. ``sources`` says for every key where its value came from: ``flag --model``,
     ``environment AGENT_MODEL``, the file's path, or ``default``.
     """
@@ -51,6 +52,7 @@ class Settings:
     api_key: str | None = field(default=None, repr=False)
     auth_token: str | None = field(default=None, repr=False)
     max_input_tokens: int | None = None
+    context_window: int | None = None
     keep_recent_turns: int = 5
     max_output_tokens: int = 32_000
     max_requests: int = 100
@@ -72,6 +74,7 @@ class Settings:
     bell: bool = True
     summary_model: str | None = None
     background_summary: bool = False
+    weights: Path | None = None
     models: Mapping[str, ModelSettings] = field(default_factory=dict)
     sources: Mapping[str, str] = field(default_factory=dict)
 
@@ -199,6 +202,7 @@ _RULES: Mapping[str, _Rule] = {
     "api_key": _word("a key, without spaces", secret=True),
     "auth_token": _word("a token, without spaces", secret=True),
     "max_input_tokens": _COUNT,
+    "context_window": _COUNT,
     "keep_recent_turns": _whole_number(0),
     "max_output_tokens": _COUNT,
     "max_requests": _COUNT,
@@ -283,7 +287,8 @@ def require_endpoint(settings: Settings) -> None:
         return
     raise ConfigError(
         "no model server is configured: set ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN, or point "
-        "--base-url (ANTHROPIC_BASE_URL) at a local server, such as Ollama's http://localhost:11434"
+        "--base-url (ANTHROPIC_BASE_URL) at a local server, such as Ollama's "
+        "http://localhost:11434, or try --local, a model on this machine"
     )
 
 
@@ -390,11 +395,3 @@ def _checked(rule: _Rule, value: object, where: str, *, text: bool = False) -> o
 
 def _shortened(text: str) -> str:
     return text if len(text) <= 60 else text[:59] + "…"
-
-
-def shown_path(path: Path) -> str:
-    """A path as people write it, with ``~`` for the home folder."""
-    try:
-        return f"~/{path.relative_to(Path.home())}"
-    except (ValueError, RuntimeError):  # elsewhere, or no home is known
-        return str(path)

@@ -19,3 +19,11 @@ def state_folder() -> Path:
     import platformdirs
 
     return platformdirs.user_state_path(APP_NAME)
+
+
+def shown_path(path: Path) -> str:
+    """A path as people write it, with ``~`` for the home folder."""
+    try:
+        return f"~/{path.relative_to(Path.home())}"
+    except (ValueError, RuntimeError):  # elsewhere, or no home is known
+        return str(path)

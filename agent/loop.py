@@ -39,6 +39,7 @@ from agent.messages import Block, TextBlock, ThinkingBlock, ToolUseBlock, Usage
 from agent.providers.base import (
     BlockPart,
     EndPart,
+    LackPart,
     QuietPart,
     Request,
     TextPart,
@@ -276,6 +277,8 @@ async def _receive(turn: Turn, request: Request) -> EventStream:
                     case QuietPart(seconds, left, alive):
                         if seconds >= TOLD_QUIET_SECONDS:
                             yield ServerQuiet(seconds, left, alive)
+                    case LackPart(text):
+                        yield Notice(text)
                     case BlockPart(block):
                         unfinished.finish(_with_own_id(turn, block))
                     case EndPart():

@@ -5,12 +5,21 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterable
+from dataclasses import replace
 
 from agent.config import ModelSettings, Settings
-from agent.context.budget import Budget, known_limits, lower_window, make_budget
+from agent.context.budget import (
+    SMALL_WINDOW,
+    UNKNOWN_WINDOW,
+    Budget,
+    known_limits,
+    lower_window,
+    make_budget,
+)
 from agent.errors import ProviderError
 from agent.messages import Usage
 from agent.providers.base import Limits, Provider
+from agent.system_prompt import Form
 
 _PAUSE_SECONDS = 60.0
 """How long a server that did not tell a model's limits is not asked again."""
@@ -50,6 +59,15 @@ class Models:
                 learnt = True
         return learnt
 
+    def unknown(self, model: str) -> bool:
+        """Whether only the server can tell what the model is."""
+        return model not in self._limits and known_limits(model) is UNKNOWN_WINDOW
+
+    def form(self, model: str) -> Form:
+        """How the model is best instructed."""
+        tools = model not in self._limits or self._limits[model].tools
+        return Form(short=self.budget(model).window <= SMALL_WINDOW, tools=tools)
+
     def budget(self, model: str, shown_window: int = 0) -> Budget:
         """The budget for a model; ``shown_window`` is one that a refusal has told, or 0."""
         limits = self._limits.get(model) or known_limits(model)
@@ -86,4 +104,5 @@ class Models:
         return (units * own.input_price + usage.output_tokens * own.output_price) / 1e6
 
     def _own(self, model: str) -> ModelSettings:
-        return self._settings.models.get(model, ModelSettings())
+        own = self._settings.models.get(model, ModelSettings())
+        return replace(own, context_window=self._settings.context_window or own.context_window)

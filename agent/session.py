@@ -80,8 +80,8 @@ class Session:
         box = Sandbox(cwd, self._folder, required=settings.sandbox is True)
         self._sandbox = None if settings.sandbox is False else box
         self._models = Models(settings, provider)
-        self._prompts = SystemPrompts(settings, cwd, self._label)
-        self._start(self._new_transcript(settings.model, self._prompts.new()))
+        self._prompts = SystemPrompts(settings, cwd, self._label, tools)
+        self._start(self._new_transcript(settings.model))
 
     @property
     def id(self) -> str:
@@ -134,6 +134,8 @@ class Session:
 
     async def send(self, text: str, should_yield: Callable[[], bool] = never) -> EventStream:
         """Run one turn. Cancelling the consumer stops it and keeps what was received."""
+        if not self._transcript.saved and self._models.unknown(self.model):
+            await self._learn_limits()
         turn = Turn(
             engine=self._engine,
             tools=self._tools.runner,
@@ -224,7 +226,7 @@ class Session:
 
         :raises ConfigError: the file with the system prompt cannot be read any more.
         """
-        fresh = self._new_transcript(self.model, self._prompts.new())
+        fresh = self._new_transcript(self.model)
         self._leave()
         self._start(fresh)
 
@@ -259,7 +261,7 @@ class Session:
             self._transcript.append(ModelRecord(model, self._factor(model)))
         else:
             self._leave()
-            self._start(self._new_transcript(model, self.system))
+            self._start(self._new_transcript(model))
         self._engine.budget = self._budget()
         await self._learn_limits()
 
@@ -342,13 +344,15 @@ class Session:
         inside = self._folder.is_relative_to(self._cwd)
         return scrub(str(self._folder.relative_to(self._cwd) if inside else self._folder))
 
-    def _new_transcript(self, model: str, system: str) -> Transcript:
+    def _new_transcript(self, model: str) -> Transcript:
+        self._form = self._models.form(model)
+        system, tools = self._prompts.new(self._form)
         record = SessionRecord(
             id=new_id(),
             cwd=scrub(str(self._cwd)),
             model=model,
             system=system,
-            tools=self._box.specs,
+            tools=tools,
             factor=self._factor(model),
         )
         return Transcript.start(self._folder, self._label, record)
@@ -382,6 +386,9 @@ class Session:
     async def _learn_limits(self) -> None:
         """Let the budgets follow what the server says of the models."""
         if await self._models.learn(filter(None, (self.model, self._settings.summary_model))):
+            if not self._transcript.saved and self._form != self._models.form(self.model):
+                self._leave()
+                self._start(self._new_transcript(self.model))
             self._engine.budget = self._budget()
             self._engine.summary_budget = self._summary_budget()
 
@@ -389,6 +396,5 @@ class Session:
         return self._models.budget(self.model, self._transcript.view.window)
 
     def _summary_budget(self) -> Budget | None:
-        """The budget of the model that writes summaries, if that is another one."""
         model = self._settings.summary_model
         return self._models.summary_budget(model) if model is not None else None

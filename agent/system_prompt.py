@@ -3,14 +3,29 @@
 from __future__ import annotations
 
 import platform
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 from agent.config import Settings
 from agent.context.prompts import load_prompt
 from agent.errors import ConfigError
 from agent.folders import user_folder
 from agent.instruction_files import Instructions, read_instructions
-from agent.messages import scrub
+from agent.messages import ToolSpec, scrub
+from agent.tools.registry import ToolBox
+
+
+@dataclass(frozen=True)
+class Form:
+    """What a model can take: ``short`` instructions only, and ``tools`` or none."""
+
+    short: bool = False
+    tools: bool = True
+
+
+Frame: TypeAlias = tuple[str, tuple[ToolSpec, ...]]
+"""A system prompt and the tools' descriptions."""
 
 
 class SystemPrompts:
@@ -20,24 +35,27 @@ class SystemPrompts:
     ``transcripts`` is the transcripts folder as the model is told it.
     """
 
-    def __init__(self, settings: Settings, cwd: Path, transcripts: str) -> None:
+    def __init__(self, settings: Settings, cwd: Path, transcripts: str, box: ToolBox) -> None:
         self._settings = settings
         self._cwd = cwd
         self._transcripts = transcripts
+        self._box = box
         self._notices: list[str] = []
         self._told: set[str] = set()
 
-    def new(self) -> str:
-        """The system prompt of a session that begins now; empty where none is wanted.
+    def new(self, form: Form) -> Frame:
+        """What a session that begins now tells its model; no prompt where none is wanted.
 
         :raises ConfigError: the file with another prompt cannot be read.
         """
-        text = _prompt(self._settings, self._cwd, self._transcripts)
+        specs = self._box.short_specs if form.short else self._box.specs
+        tools = specs if form.tools else ()
+        text = _prompt(self._settings, self._cwd, self._transcripts, form)
         if not text:
-            return ""
+            return "", tools
         instructions = self._instructions()
         self._notices += instructions.notices
-        return "\n\n".join(filter(None, (text, instructions.text)))
+        return "\n\n".join(filter(None, (text, instructions.text))), tools
 
     def take_notices(self, system: str) -> list[str]:
         """What of the files could not be used and was not told yet, a line each.
@@ -59,8 +77,8 @@ class SystemPrompts:
         return read_instructions(self._cwd, user_folder())
 
 
-def _prompt(settings: Settings, cwd: Path, transcripts: str) -> str:
-    """The text before the instructions."""
+def _prompt(settings: Settings, cwd: Path, transcripts: str, form: Form) -> str:
+    """The text before the instructions. The short one serves models without tools, too."""
     by_flag = settings.sources.get("system_file", "").startswith("flag")
     if settings.no_system and not by_flag:
         return ""
@@ -72,7 +90,8 @@ def _prompt(settings: Settings, cwd: Path, transcripts: str) -> str:
                 f"cannot read the system prompt {settings.system_file}: {error}"
             ) from error
     return load_prompt(
-        "system",
+        "system" if form.tools and not form.short else "system_short",
+        tools=load_prompt("system_tools", transcripts=transcripts) if form.tools else "",
         cwd=scrub(str(cwd)),
         platform=f"{platform.system()} {platform.machine()}",
         transcripts=transcripts,

@@ -37,6 +37,7 @@ OTHER_VALUES: dict[str, tuple[str, str, object]] = {
     "api_key": ("key-1", '"key-1"', "key-1"),
     "auth_token": ("token-1", '"token-1"', "token-1"),
     "max_input_tokens": ("5000", "5_000", 5000),
+    "context_window": ("4096", "4_096", 4096),
     "keep_recent_turns": ("0", "0", 0),
     "max_output_tokens": ("1024", "1024", 1024),
     "max_requests": ("1", "1", 1),
@@ -131,7 +132,7 @@ def test_defaults() -> None:
 
 def test_every_setting_has_a_rule_and_every_rule_a_setting() -> None:
     # What needs no question is said on the command line alone.
-    assert {*SETTING_KEYS, "models", "sources", "allow"} == set(DEFAULTS)
+    assert {*SETTING_KEYS, "models", "sources", "allow", "weights"} == set(DEFAULTS)
     assert set(OTHER_VALUES) == set(SETTING_KEYS)
     assert {field.name for field in fields(ModelSettings)} == set(MODEL_KEYS)
 

@@ -16,6 +16,13 @@ _RESULT_SHARE = 0.25
 _LEAST_RESULT_CHARS, _MOST_RESULT_CHARS = 1_200, 30_000
 _CHARS_PER_TOKEN = 3
 
+SMALL_WINDOW = 8_192
+"""Up to this window an answer may have a quarter of it, so that it need not be folded at
+once; and the model is told of itself and of its tools in a short form."""
+
+LEAST_RESERVE = 256
+"""Room for a short answer, also where that is more than a tenth of the window."""
+
 UNKNOWN_WINDOW = Limits(32_000, 8_192, "a cautious guess")
 
 _KNOWN = (
@@ -80,12 +87,14 @@ def make_budget(limits: Limits, max_input_tokens: int | None, max_output_tokens:
     window = limits.window
     if max_input_tokens is not None and limits is UNKNOWN_WINDOW:
         window = max(window, round(max_input_tokens / WINDOW_SHARE))
-    reserve = max(min(window // 10, 4_096), 1)
+    small = window <= SMALL_WINDOW
+    reserve = max(min(window // 10, 4_096), min(LEAST_RESERVE, window // 4), 1)
+    most_output = min(limits.max_output, max_output_tokens, window // 4 if small else window)
     wanted = max_input_tokens or min(round(window * WINDOW_SHARE), MOST_INPUT)
     return Budget(
         tokens=max(min(wanted, window - reserve), 1),
         window=window,
-        most_output=max(min(limits.max_output, max_output_tokens), 1),
+        most_output=max(most_output, 1),
         reserve=reserve,
         source=limits.source,
     )

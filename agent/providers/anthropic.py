@@ -22,6 +22,7 @@ from agent.errors import AuthenticationError, ProviderBusyError, ProviderError, 
 from agent.providers.assembly import Assembly
 from agent.providers.base import (
     EndPart,
+    LackPart,
     Limits,
     OfferedModel,
     Part,
@@ -30,6 +31,7 @@ from agent.providers.base import (
     SummaryForm,
 )
 from agent.providers.body import BodyEncoder
+from agent.providers.lacks import Lacks
 from agent.providers.watch import Patience, Watch
 from agent.tasks import in_daemon
 from agent.wire import compact_json
@@ -84,11 +86,13 @@ class AnthropicProvider:
         self._connecting = asyncio.Lock()
         self._adaptive_thinking: set[str] = set()
         self._bodies = BodyEncoder()
+        self._summary_form: SummaryForm = "inline"
+        self._lacks = Lacks()
 
     @property
     def summary_form(self) -> SummaryForm:
         """See :attr:`.base.Provider.summary_form`."""
-        return "inline"
+        return self._summary_form
 
     async def warm_up(self) -> None:
         """Import the SDK and make the client, without blocking the event loop."""
@@ -96,6 +100,21 @@ class AnthropicProvider:
 
     async def stream(self, request: Request) -> AsyncGenerator[Part, None]:
         """See :meth:`.base.Provider.stream`."""
+        while True:
+            for lack in self._lacks.take_untold():
+                yield LackPart(lack)
+            try:
+                async with aclosing(self._received(request)) as parts:
+                    async for part in parts:
+                        yield part
+            except ProviderError as error:
+                if not self._lacks.can_do_without(error):
+                    raise
+            else:
+                return
+
+    async def _received(self, request: Request) -> AsyncGenerator[Part, None]:
+        """The parts of one answer."""
         client = await self._connected()
         assembly, watch = Assembly(), Watch(self._patience)
         try:
@@ -146,6 +165,9 @@ class AnthropicProvider:
             # As in stream(): nothing but ProviderError leaves this module.
             translated = self._translated(error)
             if translated.status in _MISSING_STATUSES:
+                self._lacks.note(
+                    "count_tokens", "this server does not count tokens: sizes are estimated"
+                )
                 return None
             raise translated from error
         # A gateway may answer anything with its start page, which the SDK gives as text.
@@ -162,7 +184,7 @@ class AnthropicProvider:
             # As in stream(): nothing but ProviderError leaves this module.
             translated = self._translated(error)
             if translated.status == 400 or translated.status in _MISSING_STATUSES:
-                return None
+                return await self._limits_of_llama_server(client)
             raise translated from error
         data = to_dict() if callable(to_dict := getattr(info, "model_dump", None)) else {}
         if _nested(data, "capabilities", "thinking", "types", "adaptive", "supported") is True:
@@ -199,6 +221,28 @@ class AnthropicProvider:
             if data.get("id")
         )
 
+    async def _limits_of_llama_server(self, client: anthropic.AsyncAnthropic) -> Limits | None:
+        """What ``/props`` says, as llama.cpp's server has it; ``None`` where there is none."""
+        try:
+            async with asyncio.timeout(LIMITS_SECONDS):
+                props: object = await client.get("/props", cast_to=object)
+        except Exception as error:
+            # As in stream(): nothing but ProviderError leaves this module.
+            status = self._translated(error).status
+            if status is None:
+                raise self._translated(error) from error
+            props = None
+        window = _nested(props, "default_generation_settings", "n_ctx")
+        if not isinstance(window, int) or window <= 0:
+            lack = "this server does not tell the model's window: see --context-window"
+            self._lacks.note("models", lack)
+            return None
+        self._summary_form = "told"
+        tools = _nested(props, "chat_template_caps", "supports_tools") is not False
+        if not tools:
+            self._lacks.note("tools", "this model's chat template knows no tools: it is given none")
+        return Limits(window, window, "the server", tools)
+
     async def close(self) -> None:
         """See :meth:`.base.Provider.close`."""
         if self._client is not None:
@@ -225,10 +269,10 @@ class AnthropicProvider:
             return self._client
 
     def _body(self, request: Request, more: dict[str, object]) -> bytes:
-        if request.model in self._adaptive_thinking:
+        if request.model in self._adaptive_thinking and "thinking" not in self._lacks.known:
             # Without it a user sees nothing of what the model does between tool calls.
             more["thinking"] = {"type": "adaptive", "display": "summarized"}
-        return self._bodies.encode(request, more)
+        return self._bodies.encode(request, more, self._lacks.known)
 
     def _translated(self, error: Exception) -> ProviderError:
         """An exception of the SDK or of its transport as one of ours."""

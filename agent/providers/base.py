@@ -22,11 +22,12 @@ class Request:
 
 @dataclass(frozen=True)
 class Limits:
-    """A model's limits in tokens, and where the figures come from."""
+    """A model's limits in tokens, where the figures come from, and whether it knows tools."""
 
     window: int
     max_output: int
     source: str
+    tools: bool = True
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,14 @@ class QuietPart:
     alive: bool
 
 
-Part: TypeAlias = TextPart | ThinkingPart | BlockPart | QuietPart | EndPart
+@dataclass(frozen=True)
+class LackPart:
+    """The server lacks something that is done without from now on; told once, in one line."""
+
+    text: str
+
+
+Part: TypeAlias = TextPart | ThinkingPart | BlockPart | QuietPart | LackPart | EndPart
 
 
 SummaryForm: TypeAlias = Literal["inline", "told"]

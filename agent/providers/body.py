@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 from agent.messages import Message
@@ -23,23 +24,28 @@ class BodyEncoder:
         self.encoded = 0
         self._known: dict[int, tuple[Message, bytes]] = {}
 
-    def encode(self, request: Request, more: Mapping[str, object]) -> bytes:
+    def encode(
+        self, request: Request, more: Mapping[str, object], without: AbstractSet[str] = frozenset()
+    ) -> bytes:
         """The body, with more fields beside those that make up the prompt.
+
+        ``without`` names ``tools`` and ``cache_control`` where a server does not take them.
 
         The end of the system prompt and the end of the messages are marked for the
         prompt cache: the first outlives compactions, the second is found again by
         the next request.
         """
+        cached = "cache_control" not in without
         fields: dict[str, object] = {"model": request.model, **more}
         if request.system:
-            block = {"type": "text", "text": request.system, "cache_control": _CACHED}
-            fields["system"] = [block]
-        if request.tools:
+            block = {"type": "text", "text": request.system}
+            fields["system"] = [{**block, "cache_control": _CACHED} if cached else block]
+        if request.tools and "tools" not in without:
             fields["tools"] = [tool_to_wire(tool) for tool in request.tools]
         *earlier, last = request.messages
         # Keyed by identity: comparing a long message costs as much as encoding it.
         self._known = {id(message): self._message(message) for message in earlier}
-        messages = b",".join((*(text for _, text in self._known.values()), _marked(last)))
+        messages = b",".join((*(text for _, text in self._known.values()), _last(last, cached)))
         return b'%b,"messages":[%b]}' % (_json(fields)[:-1], messages)
 
     def _message(self, message: Message) -> tuple[Message, bytes]:
@@ -50,9 +56,9 @@ class BodyEncoder:
         return message, _json(message_to_wire(message))
 
 
-def _marked(message: Message) -> bytes:
+def _last(message: Message, cached: bool) -> bytes:
     wire: dict[str, Any] = message_to_wire(message)
-    if content := wire["content"]:
+    if cached and (content := wire["content"]):
         wire["content"] = [*content[:-1], {**content[-1], "cache_control": _CACHED}]
     return _json(wire)
 

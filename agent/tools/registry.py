@@ -60,6 +60,11 @@ class ToolBox:
         """What the model is told, in the order of the tools."""
         return tuple(tool.spec for tool in self._tools.values())
 
+    @property
+    def short_specs(self) -> tuple[ToolSpec, ...]:
+        """As :attr:`specs`, without what a model can do without: for small windows."""
+        return tuple(map(_shortened, self.specs))
+
     def summary(self, name: str, arguments: Mapping[str, object]) -> str:
         """A call in a few words, on one line. Never raises."""
         tool = self._tools.get(name)
@@ -94,6 +99,22 @@ class ToolBox:
             logger.debug("tool %s failed", prepared.tool.spec.name, exc_info=True)
             outcome = ToolOutcome(_told(error), is_error=True)
         return bounded(outcome, context, prepared.tool.spec.name, folder)
+
+
+def _shortened(spec: ToolSpec) -> ToolSpec:
+    """The first sentence of a description, and the arguments without descriptions."""
+    first, _, _ = spec.description.partition(". ")
+    properties = spec.input_schema.get("properties")
+    typed = properties.items() if isinstance(properties, dict) else ()
+    return replace(
+        spec,
+        description=first.partition(";")[0].rstrip("."),
+        input_schema={
+            "type": "object",
+            "properties": {name: {"type": value["type"]} for name, value in typed},
+            "required": spec.input_schema.get("required", []),
+        },
+    )
 
 
 def refused(decision: Decision) -> BoundedOutcome:

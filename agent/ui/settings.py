@@ -10,7 +10,8 @@ from urllib.parse import urlsplit
 from rich.cells import cell_len
 from rich.console import Console
 
-from agent.config import SETTING_KEYS, Settings, shown_path
+from agent.config import SETTING_KEYS, Settings
+from agent.folders import shown_path
 from agent.providers.base import OfferedModel
 from agent.ui import figures
 from agent.ui.sanitize import reveal

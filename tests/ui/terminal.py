@@ -30,7 +30,9 @@ ON_TERMINAL = 'exec "$@" <"$TERMINAL" >"$TERMINAL" 2>&1'
 
 
 class Chat:
-    """A running chat: type on it, look at it."""
+    """A running chat: type on it, look at it. ``patience`` is in seconds."""
+
+    patience = WAIT_SECONDS
 
     def __init__(
         self,
@@ -100,7 +102,7 @@ class Chat:
         """Wait until a condition holds; returns after how many seconds."""
         started = time.monotonic()
         while not condition():
-            assert time.monotonic() - started < WAIT_SECONDS, f"no {what!r} in:\n{self.picture}"
+            assert time.monotonic() - started < self.patience, f"no {what!r} in:\n{self.picture}"
             self.read(0.02)
         return time.monotonic() - started
 
