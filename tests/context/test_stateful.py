@@ -192,10 +192,12 @@ class Conversations(RuleBasedStateMachine):
         )
         self.harness.engine.rescued_at = None
         self.harness.engine.rescues = 0
-        had_media = any(message.media for message in self.view.messages)
+        before = len(self.harness.provider.requests)
         end = finished(self.run_now(self.play("look", images=images)))
+        requests = self.harness.provider.requests[before:]
+        sent = any(message.media for request in requests for message in request.messages)
         if status == 400:
-            assert (end.error is None) == bool(had_media or images), end.error
+            assert (end.error is None) == sent, end.error
             assert not any(message.media for message in self.view.messages)
         self.harness.engine.budget = Budget(2_400, WINDOW, 4_000, 400, "a test")
 
