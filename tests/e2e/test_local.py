@@ -149,8 +149,8 @@ def _cancel(chat: Chat, folder: Path) -> None:
 def _answer_lines(chat: Chat) -> int:
     """How many lines of text follow the line typed last."""
     lines = chat.lines
-    typed = max(number for number, line in enumerate(lines) if "story about a fox" in line)
-    return sum(line[:1].isalpha() for line in lines[typed + 1 :])
+    typed = [number for number, line in enumerate(lines) if "story about a fox" in line]
+    return sum(line[:1].isalpha() for line in lines[typed[-1] + 1 :]) if typed else 0
 
 
 def _go_on_by_print(folder: Path) -> None:
