@@ -20,9 +20,9 @@ from agent.context.prompts import load_prompt
 from agent.context.telling import quoted, told_parts
 from agent.context.tokens import count_text
 from agent.errors import AgentError, ProviderError
-from agent.events import TOLD_QUIET_SECONDS, Event, RetryScheduled, ServerQuiet
+from agent.events import TOLD_QUIET_SECONDS, Event, Notice, RetryScheduled, ServerQuiet
 from agent.messages import TextBlock, ToolUseBlock, Usage, user_text
-from agent.providers.base import BlockPart, EndPart, Provider, QuietPart, Request
+from agent.providers.base import BlockPart, EndPart, LackPart, Provider, QuietPart, Request
 from agent.retry import Retries
 from agent.transcript.view import View
 
@@ -205,6 +205,8 @@ async def _answered(summariser: Summariser, request: Request) -> Summary:
                     asked_for_tool = True
                 case QuietPart(seconds, left, alive) if seconds >= TOLD_QUIET_SECONDS:
                     summariser.tell(ServerQuiet(seconds, left, alive))
+                case LackPart(text):
+                    summariser.tell(Notice(text))
                 case EndPart():
                     end = part
                 case _:

@@ -69,7 +69,7 @@ def with_local_model(settings: Settings, given: Path | None) -> Settings:
     if settings.sources["base_url"].startswith("flag"):
         raise ConfigError("--local and --base-url name two models: give one of them")
     if util.find_spec("xllamacpp") is None:
-        raise ConfigError("--local needs xllamacpp: pip install 'agent-chat[local]'")
+        raise ConfigError("--local needs xllamacpp: pip install xllamacpp")
     weights = given.expanduser() if given is not None else trial_weights()
     if weights is None:
         raise ConfigError(

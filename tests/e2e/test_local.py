@@ -105,7 +105,7 @@ def test_thirty_turns_with_a_real_model_in_a_small_window(tmp_path: Path) -> Non
     _go_on_by_print(tmp_path)
     with terminal(tmp_path, "-c") as chat:
         _compact_and_take_back(chat, tmp_path)
-        for number in range(24, 31):
+        for number in range(21, 31):
             say(chat, f"Part {number}. {STORY} Answer in three words.")
         chat.type("\x04")
         assert chat.exit_code() == 0
@@ -149,13 +149,13 @@ def _cancel(chat: Chat, folder: Path) -> None:
 def _answer_lines(chat: Chat) -> int:
     """How many lines of text follow the line typed last."""
     lines = chat.lines
-    typed = max(number for number, line in enumerate(lines) if "story about a fox" in line)
-    return sum(line[:1].isalpha() for line in lines[typed + 1 :])
+    typed = [number for number, line in enumerate(lines) if "story about a fox" in line]
+    return sum(line[:1].isalpha() for line in lines[typed[-1] + 1 :]) if typed else 0
 
 
 def _go_on_by_print(folder: Path) -> None:
-    """Turns 17-22, each a process of its own."""
-    for number in range(17, 22):
+    """Turns 17-19, each a process of its own."""
+    for number in range(17, 19):
         (result,) = print_once(
             folder,
             f"Part {number}. {STORY} Answer in three words.",
@@ -165,15 +165,15 @@ def _go_on_by_print(folder: Path) -> None:
         )
         assert result["result"]
         assert 0 < result["context"]["tokens"] < WINDOW
-    events = print_once(folder, f"Part 22. {STORY}", "-c", "--output-format", "stream-json")
+    events = print_once(folder, f"Part 19. {STORY}", "-c", "--output-format", "stream-json")
     kinds = [event["type"] for event in events]
     assert kinds.count("text_delta") > 1, "it came in pieces"
     assert kinds[-1] == "result"
 
 
 def _compact_and_take_back(chat: Chat, folder: Path) -> None:
-    """Turn 23, folded by hand and unfolded again."""
-    say(chat, f"Part 23. {STORY} Answer in three words.")
+    """Turn 20, folded by hand and unfolded again."""
+    say(chat, f"Part 20. {STORY} Answer in three words.")
     before = records(folder, "compaction")
     chat.type("/compact\r")
     chat.wait_until(
