@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import socket
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -22,11 +24,10 @@ from agent.tools.list_dir import ListDir
 from agent.tools.paths import START_FILES
 from agent.tools.read_file import ReadFile
 from agent.tools.write_file import WriteFile
-from tests.faults.model import PROFILE
 from tests.tools.support import context_in, run_tool
 
 SECRET = "canary-4711"
-RACES = 10_000 if PROFILE == "faults" else 600
+RACES = 10_000 if os.environ.get("TEST_PROFILE") == "faults" else 600
 
 
 @pytest.fixture
@@ -180,7 +181,9 @@ async def test_none_is_written_in_auto_edit(work: Path, path: str) -> None:
         assert [entry.name for entry in (work.parent / name).iterdir()] == ["key"]
 
 
-@pytest.mark.parametrize("name", ["sub/.bashrc", ".zshenv", ".ssh/rc", ".git/config", *START_FILES])
+@pytest.mark.parametrize(
+    "name", ["sub/.bashrc", ".zshenv", ".ssh/rc", ".git/config", *sorted(START_FILES)]
+)
 def test_places_that_programs_obey_are_asked_about(work: Path, name: str) -> None:
     action = WriteFile().plan({"path": name, "content": "x"}, context_in(work))
     assert judge("auto-edit", action, set()) == "ask"
@@ -198,11 +201,17 @@ def _swap(there: Path, outside: Path, stop: threading.Event) -> None:
     aside = there.with_name("aside")
     link = there.with_name("link-to-be")
     while not stop.is_set():
-        link.symlink_to(outside)
-        there.rename(aside)
-        link.rename(there)
-        there.unlink()
-        aside.rename(there)
+        # A write may make the folder anew while it is away, so that each step may fail.
+        for step in (
+            partial(link.symlink_to, outside),
+            partial(there.rename, aside),
+            partial(link.rename, there),
+            there.unlink,
+            partial(shutil.rmtree, there, ignore_errors=True),
+            partial(aside.rename, there),
+        ):
+            with contextlib.suppress(OSError):
+                step()
 
 
 @contextlib.contextmanager
