@@ -82,16 +82,20 @@ def resolve(argument: str, context: ToolContext) -> Target:
         raise ToolError(f"Cannot follow the path {one_line(argument)}: {error}") from error
     in_transcripts = path.is_relative_to(transcripts)
     # Some file systems do not tell upper from lower case.
-    names = PROTECTED_NAMES | START_FILES
-    protected = any(part.casefold() in names for part in path.parts)
+    protected = any(part.casefold() in PROTECTED_NAMES for part in path.parts)
     return Target(
         path=path,
         shown=shown_path(path, real_cwd),
         in_workspace=path.is_relative_to(real_cwd),
         in_transcripts=in_transcripts,
-        protected=protected or in_transcripts,
+        protected=protected or in_transcripts or _is_start_file(path, real_cwd),
         linked=has_other_names(path),
     )
+
+
+def _is_start_file(path: Path, cwd: Path) -> bool:
+    below = path.relative_to(cwd).parts if path.is_relative_to(cwd) else ()
+    return any(part.casefold() in START_FILES for part in below)
 
 
 def has_other_names(path: Path) -> bool:

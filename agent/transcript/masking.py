@@ -26,7 +26,7 @@ _NAME = (
     r"|passphrase|private[_-]?key)"
 )
 _SECRET = re.compile(
-    r"(-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----)[A-Za-z0-9+/=\s\\]{1,20000}"
+    r"(-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----)(?:[A-Za-z0-9+/=\s]|\\+[nr]){1,20000}"
     rf"|{_START}(?:{'|'.join(_TOKENS)})"
     r"|(://[^\s/:@\"'<>]{1,80}:)[^\s/@\"'<>]{1,200}(?=@)"
     r"|((?i:\b(?:bearer|basic)) {1,3})[A-Za-z0-9._~+/=-]{12,}"

@@ -49,7 +49,14 @@ def test_what_looks_like_a_credential_is_masked_in_any_form(text: str, secret: s
         assert "before" in masked
         assert "after" in masked
         assert len(masked) == len(form(f"before\n{text} after"))
-    assert json.loads(mask(json.dumps({"a": text, "b": text}))).keys() == {"a", "b"}
+    assert json.loads(mask(json.dumps({"a": text, "b": f'{text}"'}))).keys() == {"a", "b"}
+
+
+def test_a_key_that_is_cut_off_does_not_break_what_holds_it() -> None:
+    value = {"a": '-----BEGIN PRIVATE KEY-----\nIBAAKC"', "b": "x"}
+    masked = json.loads(mask(json.dumps(value)))
+    assert "IBAAKC" not in masked["a"]
+    assert masked["b"] == "x"
 
 
 @pytest.mark.parametrize("text", PLAIN)
