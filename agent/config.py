@@ -6,6 +6,7 @@ be able to choose the server, the key or what runs unasked.
 
 from __future__ import annotations
 
+import ipaddress
 import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -296,8 +297,10 @@ def _require_encryption(base_url: str | None) -> None:
     """A key goes unencrypted to this machine only."""
     parts = urlsplit(base_url or "")
     host = parts.hostname or ""
-    loopback = host in {"localhost", "::1"} or host.startswith("127.")
-    if parts.scheme == "http" and not (loopback or host.endswith(".localhost")):
+    loopback = host == "localhost" or host.endswith(".localhost")
+    with suppress(ValueError):  # a name, not an address
+        loopback = loopback or ipaddress.ip_address(host).is_loopback
+    if parts.scheme == "http" and not loopback:
         raise ConfigError(
             f"the key would be sent to {host} unencrypted: use https:// in base_url, or leave the "
             "key out (unset ANTHROPIC_API_KEY and ANTHROPIC_AUTH_TOKEN)"

@@ -409,3 +409,32 @@ def test_import_is_light() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environ
     )
     assert run.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("url", "refused"),
+    [
+        ("http://localhost:1", False),
+        ("http://127.8.0.1:1", False),
+        ("http://[::1]:1", False),
+        ("http://api.localhost", False),
+        ("https://example.com", False),
+        ("http://example.com", True),
+        ("http://10.0.0.8", True),
+        ("http://127.0.0.1.example.com", True),
+        ("http://localhost.example.com", True),
+        ("http://0.0.0.0:1", True),
+    ],
+)
+@pytest.mark.parametrize("variable", ["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"])
+def test_a_key_goes_unencrypted_to_this_machine_alone(
+    url: str, refused: bool, variable: str
+) -> None:
+    require_endpoint(load_settings({"base_url": url}, {}))
+    settings = load_settings({"base_url": url}, {variable: "key-1"})
+    if not refused:
+        require_endpoint(settings)
+        return
+    with pytest.raises(ConfigError, match="unencrypted") as caught:
+        require_endpoint(settings)
+    assert "key-1" not in str(caught.value)

@@ -12,7 +12,7 @@ import asyncio
 import importlib
 import math
 import time
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from email.utils import parsedate_to_datetime
 from functools import partial
@@ -280,7 +280,7 @@ class AnthropicProvider:
         if isinstance(error, ProviderError):
             return error
         if isinstance(error, sdk.APIStatusError):
-            return _status_error(error)
+            return _status_error(error, [k for k in (self._api_key, self._auth_token) if k])
         if isinstance(error, TimeoutError):
             return ProviderBusyError("the server did not answer in time")
         unreachable = isinstance(error, sdk.APIConnectionError)
@@ -303,14 +303,16 @@ def _tokens(data: Mapping[str, object], key: str) -> int | None:
     return value if isinstance(value, int) and value > 0 else None
 
 
-def _status_error(error: anthropic.APIStatusError) -> ProviderError:
+def _status_error(error: anthropic.APIStatusError, keys: Sequence[str]) -> ProviderError:
+    """A server's refusal as one of our errors; a key that it repeats is left out."""
     body = error.body if isinstance(error.body, str) else compact_json(error.body or {})
     if not error.body:
         body = error.message
+    body = _without(keys, body)
     status = error.status_code
     kind = _nested(error.body, "error", "type")
     reason = _nested(error.body, "error", "message") or _nested(error.body, "message")
-    text = " ".join(str(reason or error.message).split())[:500]
+    text = " ".join(_without(keys, str(reason or error.message)).split())[:500]
     message = f"the server answered {status}: {text}" if status != 200 else f"the server: {text}"
     if 300 <= status < 400 and (place := error.response.headers.get("location")):
         message = (
@@ -329,6 +331,12 @@ def _status_error(error: anthropic.APIStatusError) -> ProviderError:
     if status == 200 and kind not in _LASTING_TYPES:
         return StreamBrokenError(message, status=status, body=body)
     return ProviderError(message, status=status, body=body)
+
+
+def _without(keys: Sequence[str], text: str) -> str:
+    for key in keys:
+        text = text.replace(key, "[the key]")
+    return text
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:
