@@ -39,7 +39,8 @@ e2e: $(VENV)/.tested
 # program killed and interrupted in a terminal, every fault of a stream at every place.
 faults: $(VENV)/.tested
 	TEST_PROFILE=faults $(BIN)/python -m pytest -n 2 --timeout=5400 tests/context/test_stateful.py \
-	  tests/context/test_real_folding.py tests/transcript tests/faults
+	  tests/context/test_real_folding.py tests/transcript tests/faults \
+	  tests/tools/test_containment.py
 
 # Measured claims; those on recorded sessions need ../shared/data and say so without it.
 bench: $(VENV)/.tested

@@ -174,6 +174,7 @@ def _inside(room: list[list[str]], folder: str, program: list[str]) -> int:
     _drop_privileges()
     os.chdir(folder)
     # Python ignores some signals, and what is ignored stays so in a program that is started.
+    os.environ.pop("TMPDIR", None)
     usual = (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGTERM)
     return _wait_for(os.posix_spawn(program[0], program, os.environ, setsigdef=usual))
 

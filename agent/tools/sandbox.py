@@ -17,6 +17,7 @@ import sys
 import tempfile
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -95,7 +96,12 @@ def _read(path: Path) -> Mount:
 
 def _homes() -> list[Path]:
     """The user's home folders: the one of the environment and the one of the user database."""
-    homes = {Path(pwd.getpwuid(os.getuid()).pw_dir).resolve(), Path.home().resolve()}
+    homes = set()
+    # A user that only a number stands for has none of its own.
+    with suppress(KeyError):
+        homes.add(Path(pwd.getpwuid(os.getuid()).pw_dir).resolve())
+    with suppress(RuntimeError):
+        homes.add(Path.home().resolve())
     return sorted(home for home in homes if home.is_dir() and home != Path("/"))
 
 
@@ -122,7 +128,7 @@ def _bubblewrap(mounts: Sequence[Mount], cwd: Path) -> list[str]:
     if program is None:
         raise OSError("bwrap is not installed")
     arguments = [program, "--unshare-all", "--die-with-parent", "--cap-drop", "ALL"]
-    arguments += ["--proc", "/proc", "--dev", "/dev"]
+    arguments += ["--unsetenv", "TMPDIR", "--proc", "/proc", "--dev", "/dev"]
     for path in (f"/proc/{name}" for name in confine.PROC_OF_THE_MACHINE):
         arguments += ["--ro-bind-try", path, path]
     for mount in mounts:

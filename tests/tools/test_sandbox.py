@@ -165,9 +165,13 @@ async def test_nothing_is_written_elsewhere(machine: Machine, builder: str, plac
 
 
 @pytest.mark.parametrize("builder", BUILDERS)
-async def test_work_goes_on_inside(machine: Machine, builder: str) -> None:
+async def test_work_goes_on_inside(
+    machine: Machine, builder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     kept = Path(TMP, "kept")
     box = machine.sandbox(builder)
+    monkeypatch.setenv("TMPDIR", str(machine.home))
+    assert await run(machine, box, "dirname $(mktemp)") == "/tmp\n[exit code 0]"
     said = await run(machine, box, "echo x > made && echo y > /tmp/kept && yes | head -1; exit 3")
     assert said == "y\n[exit code 3]"
     assert (machine.cwd / "made").read_text() == "x\n"
