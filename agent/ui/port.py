@@ -34,6 +34,11 @@ class SessionPort(Protocol):
         ...
 
     @property
+    def sandboxed(self) -> bool:
+        """Whether commands run in a sandbox, as far as it is known before the first one."""
+        ...
+
+    @property
     def approval_mode(self) -> str:
         """``ask``, ``read-only``, ``auto-edit`` or ``yolo``."""
         ...

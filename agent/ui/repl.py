@@ -338,6 +338,7 @@ def _status(session: SessionPort, size: ContextSize | None) -> Status:
         context=size,
         cost=session.totals().cost,
         approval_mode=session.approval_mode,
+        sandboxed=session.sandboxed,
         folder=_short(Path.cwd()),
     )
 

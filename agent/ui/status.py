@@ -28,6 +28,7 @@ class Status:
     context: ContextSize | None
     cost: float | None
     approval_mode: str
+    sandboxed: bool
     folder: str
 
     def parts(self) -> Iterator[StyleAndTextTuples]:
@@ -44,7 +45,8 @@ class Status:
         if self.cost is not None:
             yield [("", figures.dollars(self.cost))]
         style = "class:status.red" if self.approval_mode == "yolo" else ""
-        yield [(style, figures.one_line(self.approval_mode))]
+        sandbox = " (sandbox)" if self.sandboxed else ""
+        yield [(style, f"{figures.one_line(self.approval_mode)}{sandbox}")]
         yield [("", figures.one_line(self.folder))]
 
 

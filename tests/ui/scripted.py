@@ -218,6 +218,7 @@ class ScriptedSession:
     id: str = "s1"
     model: str = "scripted-1"
     approval_mode: str = "ask"
+    sandboxed: bool = False
     transcript: Path = Path(".transcripts/s1.md")
     system: str = "You are a script."
     approver: Approver | None = None

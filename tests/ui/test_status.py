@@ -11,7 +11,7 @@ from agent.ui.status import Status, status_line
 from tests.ui.scripted import SIZE
 from tests.ui.terminal import chat
 
-STATUS = Status("model-1", 140_000, SIZE, 0.0123, "ask", "~/project")
+STATUS = Status("model-1", 140_000, SIZE, 0.0123, "ask", sandboxed=False, folder="~/project")
 
 
 def told(status: Status, width: int = 100) -> str:
@@ -50,6 +50,11 @@ def test_the_figure_is_coloured_from_70_percent(tokens: int, style: str) -> None
 def test_yolo_is_red() -> None:
     assert style_of(replace(STATUS, approval_mode="yolo"), "yolo") == "class:status.red"
     assert style_of(STATUS, "ask") == ""
+
+
+def test_the_sandbox_is_named_where_there_is_one() -> None:
+    assert "ask (sandbox)" in told(replace(STATUS, sandboxed=True))
+    assert "sandbox" not in told(STATUS)
 
 
 @pytest.mark.parametrize(("columns", "lines"), [(80, 24), (120, 40)])
