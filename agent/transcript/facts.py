@@ -7,6 +7,7 @@ that any other tool leaves its traces too.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import astuple, dataclass, replace
@@ -16,6 +17,7 @@ from typing import Any, TypeVar
 from agent.messages import MediaBlock, Message, TextBlock, ToolResultBlock, ToolUseBlock
 from agent.transcript.identifiers import Identifier, Kind, identifiers_of, weightiest
 from agent.transcript.instructions import Instruction, instructions_in
+from agent.wire import compact_json
 
 _T = TypeVar("_T")
 
@@ -49,8 +51,9 @@ class TurnFacts:
     """One turn: what was asked (the user's words), what came out, what was touched.
 
     Texts are clipped: ``asked`` to 2,000 characters, ``answer`` to 300. Files, commands
-    and errors are in the order of their last appearance, each once. ``identifiers`` are
-    the weightiest of the turn, a few dozen; ``messages`` is how many messages it had.
+    and errors are in the order of their last appearance, each once. ``mentioned`` are the
+    weightiest identifiers of the turn, a few dozen, as JSON; ``messages`` is how many
+    messages it had.
     """
 
     number: int
@@ -60,8 +63,20 @@ class TurnFacts:
     commands: tuple[CommandFact, ...] = ()
     errors: tuple[str, ...] = ()
     instructions: tuple[Instruction, ...] = ()
-    identifiers: tuple[Identifier, ...] = ()
+    mentioned: str = "[]"
     messages: int = 0
+
+    @property
+    def identifiers(self) -> tuple[Identifier, ...]:
+        """What is ``mentioned``. Only a fold asks for it: a long session has very many."""
+        try:
+            return tuple(
+                Identifier(text, _KINDS[kind], *rest)
+                for text, kind, *rest in json.loads(self.mentioned)
+            )
+        except (KeyError, TypeError, ValueError):
+            # Another version's: the ledger does without them.
+            return ()
 
 
 def facts_of(
@@ -82,7 +97,7 @@ def facts_of(
         commands=_latest(chain.from_iterable(_commands(*call) for call in calls)),
         errors=_latest(error for _, result in calls for error in _errors(result))[-_MOST_ERRORS:],
         instructions=instructions_in(asked),
-        identifiers=identifiers_of(messages, _most_identifiers(len(messages))),
+        mentioned=compact_json(identifiers_of(messages, _most_identifiers(len(messages)))),
         messages=len(messages),
     )
     return _joined(earlier, facts) if earlier else facts
@@ -101,21 +116,24 @@ def facts_from_json(data: Any) -> TurnFacts:
 
     :raises ValueError: it is something else, such as the facts of another version.
     """
-    try:
-        number, asked, answer, files, commands, errors, instructions, identifiers, messages = data
-        return TurnFacts(
-            number,
-            asked,
-            answer,
-            tuple(FileFact(*item) for item in files),
-            tuple(CommandFact(*item) for item in commands),
-            tuple(errors),
-            tuple(Instruction(*item) for item in instructions),
-            tuple(Identifier(text, _KINDS[kind], *rest) for text, kind, *rest in identifiers),
-            messages,
-        )
-    except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"these are no facts: {error}") from error
+    match data:
+        case [number, asked, answer, files, commands, errors, instructions, str(mentioned), count]:
+            try:
+                return TurnFacts(
+                    number,
+                    asked,
+                    answer,
+                    tuple(FileFact(*item) for item in files),
+                    tuple(CommandFact(*item) for item in commands),
+                    tuple(errors),
+                    tuple(Instruction(*item) for item in instructions),
+                    mentioned,
+                    count,
+                )
+            except TypeError as error:
+                raise ValueError(f"these are no facts: {error}") from error
+        case _:
+            raise ValueError("these are no facts")
 
 
 def _joined(earlier: TurnFacts, later: TurnFacts) -> TurnFacts:
@@ -134,7 +152,7 @@ def _joined(earlier: TurnFacts, later: TurnFacts) -> TurnFacts:
         files=_latest(earlier.files + later.files),
         commands=_latest(earlier.commands + later.commands),
         errors=_latest(earlier.errors + later.errors)[-_MOST_ERRORS:],
-        identifiers=weightiest(identifiers.values(), most),
+        mentioned=compact_json(weightiest(identifiers.values(), most)),
         messages=max(earlier.messages, later.messages),
     )
 

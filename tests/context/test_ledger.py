@@ -170,7 +170,7 @@ def test_identifiers_are_exact_and_not_repeated() -> None:
 
 
 def facts_without_words(facts: TurnFacts) -> TurnFacts:
-    return TurnFacts(facts.number, "", "", identifiers=facts.identifiers, messages=2)
+    return TurnFacts(facts.number, "", "", mentioned=facts.mentioned, messages=2)
 
 
 def test_what_recurs_outlives_what_was_seen_once() -> None:

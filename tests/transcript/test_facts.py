@@ -281,8 +281,16 @@ def test_facts_survive_the_disk() -> None:
 
 
 @pytest.mark.parametrize(
-    "data", [None, [], [1, "asked"], [1, "", "", [[]], [], [], [], [], 0], [1, "", "", *[[1]] * 6]]
+    "data",
+    [None, [], [1, "asked"], [1, "", "", [[]], [], [], [], "", 0], [1, "", "", *[[]] * 5, 0]],
 )
 def test_facts_of_another_form_are_refused(data: object) -> None:
     with pytest.raises(ValueError, match="no facts"):
         facts_from_json(data)
+
+
+@pytest.mark.parametrize(
+    "mentioned", ["", "7", "[7]", '[["a"]]', '[["a", "no kind", 1, true, 0, 0]]']
+)
+def test_identifiers_of_another_form_are_left_out(mentioned: str) -> None:
+    assert TurnFacts(1, "asked", "answered", mentioned=mentioned).identifiers == ()
