@@ -107,7 +107,7 @@ def test_a_refused_turn_is_in_the_debug_log(tmp_path: Path) -> None:
         assert (done.returncode, done.stdout) == (1, "")
         assert "agent config shows where the key came from" in done.stderr
         text = debug_logs(tmp_path)[-1].read_text()
-        assert "AuthenticationError: the server answered 401: invalid key ***" in text
+        assert "AuthenticationError: the server answered 401: invalid key [the key]" in text
         assert "test-key" not in text
     assert len(debug_logs(tmp_path)) == 2
 
