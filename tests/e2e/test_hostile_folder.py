@@ -106,7 +106,9 @@ def test_nothing_runs_and_nothing_is_reached_before_the_first_line(
     programs = re.findall(r"execve\(\"([^\"]+)\"", before)
     assert programs == [sys.executable]
     reached = re.findall(r"connect\(\d+, (\{.*?\})", before)
-    assert [place for place in reached if f"htons({port})" not in place] == []
+    # The C library asks a service of the machine for the user's home, whatever the folder.
+    known = (f"htons({port})", "/nscd/socket")
+    assert [place for place in reached if not any(part in place for part in known)] == []
     opened = set(re.findall(r"open(?:at)?\((?:AT_FDCWD, )?\"([^\"]+)\".*\) = \d", before))
     own = {str(Path(folder, path)) for path in opened}
     mine = {str(folder / name) for name in TRICKS if not name.startswith(".transcripts/")}
